@@ -14,7 +14,6 @@ from rulefield.encode.similarity import (
     spatial,
 )
 from rulefield.encode.similarity import grid as grid_similarity
-from rulefield.estimators.graph.predictors import GraphPredictors
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.fast import decode_fast
@@ -23,7 +22,6 @@ from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 __all__ = [
     "GraphPotentials",
-    "GraphPredictors",
     "GraphProblem",
     "TypedGraph",
     "chain",

@@ -21,8 +21,6 @@ def spec(**options):
 OPTIONS = {
     "free": {},
     "potts": {"potts": frozenset([("a", "a")])},
-    "symmetric": {"symmetric": {("a", "a"): (0, 2)}, "antisymmetric": {("b", "b"): (1,)}},
-    "both": {"symmetric": {("a", "a"): (0,)}, "antisymmetric": {("a", "a"): (1,)}},
 }
 
 
@@ -73,33 +71,15 @@ def test_the_number_of_parameters_is_that_of_the_paper():
     expected = 3 * 4 + 2 * 2 + 3 * 3 * 3 + 3 * 2 * 1 + 2 * 2 * 2
     assert GraphModel(spec()).n_parameters == expected
     assert GraphModel(spec(potts=frozenset([("a", "a")]))).n_parameters == expected - 27 + 3
-    assert GraphModel(spec(antisymmetric={("a", "a"): (0, 1, 2)})).n_parameters == expected - 27 + 3 * 3
 
 
-def test_tied_weights_have_their_symmetry():
-    model = GraphModel(spec(symmetric={("a", "a"): (0,)}, antisymmetric={("a", "a"): (2,)}))
-    w = model.weights(np.random.default_rng(0).normal(size=model.n_parameters), ("a", "a")).reshape(3, 3, 3)
-    assert_allclose(w[0], w[0].T)
-    assert_allclose(w[2], -w[2].T)
-    assert abs(w[1] - w[1].T).max() > 0
-
-
-def test_shared_weights_are_the_same_and_must_fit():
-    same = GraphSpec(
-        {"a": 2, "b": 2},
-        {"a": 3, "b": 3},
-        {("a", "a"): 1, ("b", "b"): 1},
-        shared=(("a", "b"), (("a", "a"), ("b", "b"))),
-    )
-    model = GraphModel(same)
-    assert model.n_parameters == 2 * 3 + 4
-    theta = np.arange(10.0)
-    assert_allclose(model.weights(theta, "a"), model.weights(theta, "b"))
-    assert_allclose(model.weights(theta, ("a", "a")), model.weights(theta, ("b", "b")))
-    with pytest.raises(InputError, match="cannot share"):
-        GraphModel(spec(shared=(("a", "b"),)))
-    with pytest.raises(InputError, match="'c'"):
-        GraphModel(spec(shared=(("a", "c"),)))
+def test_potts_weights_score_equal_labels_of_types_with_equally_many():
+    model = GraphModel(spec(potts=frozenset([("a", "a")])))
+    w = model.weights(np.arange(1.0, model.n_parameters + 1), ("a", "a")).reshape(3, 3, 3)
+    for one in w:
+        assert_allclose(one, one[0, 0] * np.eye(3))
+    with pytest.raises(InputError, match="3 and 2 labels"):
+        GraphModel(spec(potts=frozenset([("a", "b")])))
 
 
 def test_wrong_feature_counts_are_named():

@@ -1,8 +1,7 @@
 """The graph model: weights per type and per pair of types, times features, are potentials ([Meunier17], eq. 3)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -27,19 +26,12 @@ class GraphSpec:
         Number of edge features d_tt'.
     potts : frozenset of (type, type)
         Pairs whose edges only score equal labels: d weights instead of l·l·d.
-    symmetric, antisymmetric : dict of (type, type) to tuple of int
-        Edge features whose weights do not change, or change sign, when the two labels are swapped.
-    shared : tuple of tuple
-        Groups of types (names) or of pairs of types that use the same weights.
     """
 
     labels: Mapping[str, int]
     features: Mapping[str, int]
     edge_features: Mapping[Pair, int]
     potts: frozenset[Pair] = frozenset()
-    symmetric: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
-    antisymmetric: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
-    shared: tuple[tuple[Any, ...], ...] = ()
 
     def shape(self, key: str | Pair) -> tuple[int, int]:
         """Shape (n_features, n_labels or n_label_pairs) of the weights of a type or of a pair of types."""
@@ -52,12 +44,11 @@ class GraphModel:
     r"""Linear scores: :math:`\sum_v w^t_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot \phi(u, v)`.
 
     All weights are one vector ``theta``: the free weights of each type, then those of each pair of types. A full
-    weight matrix (n_features, n_labels) is read from it through an index and a sign, which is how Potts,
-    symmetric, antisymmetric and shared weights are all made.
+    weight matrix (n_features, n_labels) is read from it through an index; that of a Potts pair is 0 for different labels.
 
     Notes
     -----
-    Without ties ``n_parameters`` is eq. 8 of [Meunier17] with feature counts written out:
+    Without Potts pairs ``n_parameters`` is eq. 8 of [Meunier17] with feature counts written out:
     :math:`\sum_t l_t d_t + \sum_{tt'} l_t l_{t'} d_{tt'}`.
     """
 
@@ -65,31 +56,18 @@ class GraphModel:
         self.spec = spec
         self.keys: list[str | Pair] = [*sorted(spec.labels), *sorted(spec.edge_features)]
         self._index: dict[str | Pair, np.ndarray] = {}
-        self._sign: dict[str | Pair, np.ndarray | None] = {}
-        owner = _owners(self.keys, spec)
+        self._used: dict[str | Pair, np.ndarray | None] = {}
         self.n_parameters = 0
         for key in self.keys:
-            self._lay_out(key, owner[key])
-
-    def _lay_out(self, key: str | Pair, owner: str | Pair) -> None:
-        if owner != key:
-            if self.spec.shape(owner) != self.spec.shape(key):
-                raise InputError(
-                    f"{key!r} cannot share the weights of {owner!r}: their (features, labels) are "
-                    f"{self.spec.shape(key)} and {self.spec.shape(owner)}."
-                )
-            self._index[key], self._sign[key] = self._index[owner], self._sign[owner]
-            return
-        index, sign, used = _free_weights(key, self.spec)
-        self._index[key] = index + self.n_parameters
-        self._sign[key] = sign
-        self.n_parameters += used
+            index, self._used[key], n_free = _free_weights(key, spec)
+            self._index[key] = index + self.n_parameters
+            self.n_parameters += n_free
 
     def weights(self, theta: np.ndarray, key: str | Pair) -> np.ndarray:
         """Full weights of a type (n_features, n_labels), or of a pair (n_features, n_labels * n_labels')."""
         values = theta[self._index[key]]
-        sign = self._sign[key]
-        return values if sign is None else values * sign
+        used = self._used[key]
+        return values if used is None else values * used
 
     def potentials(self, theta: np.ndarray, batch: GraphBatch) -> GraphPotentials:
         """Score all graphs of a batch at once; O(stored features x labels (node), x label pairs (edge))."""
@@ -145,61 +123,28 @@ class GraphModel:
         column: list[np.ndarray],
         value: list[np.ndarray],
     ) -> None:
-        sign = self._sign[key]
+        used = self._used[key]
         column.append(self._index[key][feature, label])
-        value.append(amount if sign is None else amount * sign[feature, label])
+        value.append(amount if used is None else amount * used[feature, label])
 
     def _collect(self, gradient: np.ndarray, key: str | Pair, full: np.ndarray) -> None:
-        sign = self._sign[key]
-        values = full if sign is None else full * sign
+        used = self._used[key]
+        values = full if used is None else full * used
         index = self._index[key]
         low, high = index.min(initial=0), index.max(initial=-1) + 1
         gradient[low:high] += np.bincount(index.ravel() - low, values.ravel(), minlength=high - low)
 
 
-def _owners(keys: Sequence[str | Pair], spec: GraphSpec) -> dict[str | Pair, str | Pair]:
-    owner: dict[str | Pair, str | Pair] = {key: key for key in keys}
-    for group in spec.shared:
-        unknown = [key for key in group if key not in owner]
-        if unknown:
-            raise InputError(f"shared names {unknown[0]!r}, but the model has weights for {list(keys)}.")
-        first = min(group, key=keys.index)
-        for key in group:
-            owner[key] = first
-    return owner
-
-
 def _free_weights(key: str | Pair, spec: GraphSpec) -> tuple[np.ndarray, np.ndarray | None, int]:
-    """Index into the free weights, sign (None: all 1) and their number, for one type or pair of types."""
+    """Index into the free weights, which entries are used (1 or 0; None: all) and their number, for a type or a pair."""
     d, m = spec.shape(key)
-    index = np.arange(d * m, dtype=np.int64).reshape(d, m)
-    if isinstance(key, str):
-        return index, None, d * m
-    tied = key in spec.potts or spec.symmetric.get(key) or spec.antisymmetric.get(key)
-    if not tied:
-        return index, None, d * m
-    n = spec.labels[key[0]]
-    if n != spec.labels[key[1]]:
-        raise InputError(
-            f"edges {key} join types with {n} and {spec.labels[key[1]]} labels: tied weights need equally many."
-        )
-    square = index.reshape(d, n, n).copy()
-    sign = np.ones((d, n, n))
-    if key in spec.potts:
-        square[:] = square[:, :1, :1]
-        sign[:] = np.eye(n)
-    swap = np.swapaxes(square, 1, 2).copy()
-    lower = np.tril_indices(n, -1)
-    for f in spec.symmetric.get(key, ()):
-        square[f][lower] = swap[f][lower]
-    for f in spec.antisymmetric.get(key, ()):
-        square[f][lower] = swap[f][lower]
-        sign[f][lower] *= -1.0
-        sign[f][np.diag_indices(n)] = 0.0
-    used, compact = np.unique(square[sign != 0], return_inverse=True)
-    index = np.zeros((d, n, n), dtype=np.int64)
-    index[sign != 0] = compact.ravel()
-    return index.reshape(d, m), sign.reshape(d, m), len(used)
+    if isinstance(key, str) or key not in spec.potts:
+        return np.arange(d * m, dtype=np.int64).reshape(d, m), None, d * m
+    n, other = spec.labels[key[0]], spec.labels[key[1]]
+    if n != other:
+        raise InputError(f"edges {key} join types with {n} and {other} labels: Potts weights need equally many.")
+    index = np.repeat(np.arange(d, dtype=np.int64)[:, None], m, axis=1)
+    return index, np.tile(np.eye(n).ravel(), (d, 1)), d
 
 
 def _times(features: Features, weights: np.ndarray, what: str) -> np.ndarray:

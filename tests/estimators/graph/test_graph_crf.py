@@ -73,18 +73,13 @@ EVERYTHING = {
     "algorithm": "ssvm",
     "l2": 0.5,
     "edge_weights": {("a", "a"): "full", ("b", "b"): "potts"},
-    "symmetric": {("a", "a"): [0]},
-    "antisymmetric": {("a", "a"): (2,)},
-    "share": None,
     "predictors": None,  # files with predictors: test_graph_predictors
     "labels": {"b": ["maybe", "no", "yes"]},
     "class_weight": {"a": {"x": 2.0}, "b": "balanced"},
     "rules": [r.at_most(3, nodes("a").is_("x")).soft(2.5).named("few x")],
-    "train_with_rules": True,
     "max_iter": 3,
     "tol": 0.02,
     "oracle_nodes": 7,
-    "warm_start": True,
     "on_infeasible": "relax",
     "random_state": 5,
     "n_jobs": 2,
@@ -272,22 +267,6 @@ def test_several_hidden_states_of_one_label(algorithm):
     assert all(got[-1] != "no" for got in crf.predict(graphs, known=known))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_learning_under_rules_keeps_competitors_legal():
-    # one node of each pair is a "yes", the one with the larger feature: true under the rule, and not linear without it
-    rng = np.random.default_rng(0)
-    graphs = [TypedGraph({"item": np.array([[x], [x + 1.0]])[:: rng.choice([-1, 1])]}) for x in rng.normal(size=30)]
-    labels = [np.where(g.nodes["item"][:, 0] == g.nodes["item"].max(), "yes", "no") for g in graphs]
-    one = r.exactly(1, nodes("item").is_("yes"))
-    options = {"algorithm": "ssvm", "l2": 0.1, "rules": [one], "max_iter": 50}
-    ruled = GraphCRF(train_with_rules=True, **options).fit(graphs, labels)
-    free = GraphCRF(**options).fit(graphs, labels)
-    assert ruled.score(graphs, labels) == 1.0
-    assert abs(ruled.log_[-1].objective) < 0.5 * abs(free.log_[-1].objective)
-    with pytest.raises(InputError, match="train_with_rules"):
-        GraphCRF(rules=[one], train_with_rules=True).fit(graphs, labels)
-
-
 def test_class_weights_move_the_decision():
     rng = np.random.default_rng(0)
     graphs = [chain(np.hstack([rng.normal(size=(5, 1)), np.ones((5, 1))])) for _ in range(30)]
@@ -333,14 +312,12 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
         (lambda g, y: GraphCRF(max_iter=0).fit(g, y), InputError, "max_iter must be None or a whole number >= 1"),
         (lambda g, y: GraphCRF(l2=0, algorithm="ssvm").fit(g, y), InputError, "l2 must be > 0"),
         (lambda g, y: GraphCRF(rules="no").fit(g, y), InputError, "rules must be None or a rule or a list of rules"),
-        (lambda g, y: GraphCRF(share=["a"]).fit(g, y), InputError, "share must be None or a list of groups"),
         (lambda g, y: GraphCRF(edge_weights=3).fit(g, y), InputError, "edge_weights must be"),
         (lambda g, y: GraphCRF().fit(g, y).predict(g, known=y[:2]), InputError, "known must hold labels"),
         (lambda g, y: GraphCRF().fit(g, y).decode(g, engine="magic"), InputError, "engine must be one of"),
         (lambda g, y: GraphCRF().fit(g[0], y), InputError, r"write \[graph\]"),
         (lambda g, y: GraphCRF().fit([1], [2]), InputError, "item 0 is int"),
         (lambda g, y: GraphCRF(edge_weights="no").fit(g, y), InputError, "edge_weights"),
-        (lambda g, y: GraphCRF(symmetric=[0]).fit(g, y), InputError, "symmetric must be a dict"),
         (lambda g, y: GraphCRF().fit(g, [{"a": ["x"] * 99}] * 20), LabelError, "labels, one for each; got 99"),
         (lambda g, y: GraphCRF().fit(g, [{"c": []}] * 20), LabelError, "'c'"),
         (lambda g, y: GraphCRF().fit(g, [{"a": None}] * 20), LabelError, "no node 'a' has a known label"),

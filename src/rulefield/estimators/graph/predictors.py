@@ -2,75 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold
 
 from rulefield.data.graphs import Features, Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.parameters import FLAG, Table, anything, check_parameters, list_of, whole
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.estimators.types import RandomState
 from rulefield.exceptions import InputError
 from rulefield.models.graph_batch import stack_features
 
 Key = str | Pair
-VIEWS = ("mean", "max")
+N_FOLDS = 5
+"""Folds of graphs (or of groups) for cross-fitting."""
 
 
-class GraphPredictors(BaseEstimator):
-    """Which classifiers a :class:`rulefield.GraphCRF` holds, and what they see.
+Predictors = Sequence[Any] | Mapping[Key, Sequence[Any]]
+"""Classifiers of the only type, or of each type and pair of types; a list inside holds alternatives."""
 
-    Parameters
-    ----------
-    predictors : list, or dict of type or (type, type) to list
-        scikit-learn classifiers with ``predict_proba``. Those of a type see its nodes' features (or the graph's ``views``
-        of them); those of a pair of types see the edge's features and both nodes', and tell the pair of labels. A plain
-        list is for the only type. An entry that is itself a list holds alternatives, of which the one with the least
-        cross-fitted loss is used.
-    neighbors : list of "mean" and "max", default ()
-        What predictors of nodes see of their neighbors' features as well, by edge type and direction.
-    beside : bool, default True
-        Keep the features that the graphs have, too; False: the log-probabilities and a constant stand in their place.
-    cv : int, default 5
-        Folds of graphs (or of ``groups``): features for learning come from classifiers that did not see the graph.
-    """
 
-    _parameters: ClassVar[Table] = {
-        "predictors": anything(),
-        "neighbors": list_of("a list of 'mean' and 'max'", str),
-        "beside": FLAG,
-        "cv": whole(2),
-    }
-
-    def __init__(self, predictors: Any, *, neighbors: Sequence[str] = (), beside: bool = True, cv: int = 5):
-        self.predictors = predictors
-        self.neighbors = neighbors
-        self.beside = beside
-        self.cv = cv
-
-    @classmethod
-    def of(cls, given: Any) -> "GraphPredictors":
-        """Read what ``GraphCRF(predictors=...)`` was given."""
-        made = given if isinstance(given, cls) else cls(given)
-        check_parameters(made)
-        if strange := [view for view in made.neighbors if view not in VIEWS]:
-            raise InputError(f"neighbors must be among {VIEWS}; got {strange[0]!r}.")
-        return made
-
-    def by_key(self, types: Sequence[str]) -> dict[Key, list[Any]]:
-        """Predictors of each type and pair of types."""
-        given = self.predictors
-        if isinstance(given, Mapping):
-            return {key: list(value) for key, value in given.items()}
-        if not isinstance(given, list | tuple) or not given:
-            raise InputError(f"predictors must be a list of classifiers, or a dict of lists; got {given!r:.60}.")
-        if len(types) != 1:
-            raise InputError(f"predictors must be a dict by type where there are several: {list(types)}.")
-        return {types[0]: list(given)}
+def _by_key(predictors: Predictors, types: Sequence[str]) -> dict[Key, list[Any]]:
+    """Return the predictors of each type and pair of types."""
+    if isinstance(predictors, Mapping):
+        return {key: list(value) for key, value in predictors.items()}
+    if not predictors:
+        raise InputError(f"predictors must be a list of classifiers, or a dict of lists; got {predictors!r:.60}.")
+    if len(types) != 1:
+        raise InputError(f"predictors must be a dict by type where there are several: {list(types)}.")
+    return {types[0]: list(predictors)}
 
 
 @dataclass(frozen=True)
@@ -82,14 +44,10 @@ class FittedPredictors:
     fitted : dict of type or pair to FittedScores
     plain : bool
         Whether they were given as a plain list.
-    neighbors, beside, cv : as in :class:`GraphPredictors`
     """
 
     fitted: dict[Key, FittedScores]
     plain: bool
-    neighbors: tuple[str, ...]
-    beside: bool
-    cv: int
 
     @property
     def members(self) -> dict[Key, list[Any]]:
@@ -100,10 +58,7 @@ class FittedPredictors:
     def chosen(self) -> Any:
         """The unfitted classifiers in the form in which they were given, without alternatives that were not chosen."""
         by_key = {key: scores.chosen for key, scores in self.fitted.items()}
-        listed = next(iter(by_key.values())) if self.plain else by_key
-        if not self.neighbors and self.beside and self.cv == 5:
-            return listed
-        return GraphPredictors(listed, neighbors=list(self.neighbors), beside=self.beside, cv=self.cv)
+        return next(iter(by_key.values())) if self.plain else by_key
 
     def filled(self, given: Any) -> Self:
         """Put ``given`` classifiers, as :attr:`members` has them, in the place of those that a file could not hold."""
@@ -117,19 +72,16 @@ class FittedPredictors:
         """Add the log-probabilities of classifiers that saw all training graphs."""
         found = {}
         for key, fitted in self.fitted.items():
-            rows = [_rows(graph, key, self.neighbors) for graph in graphs]
+            rows = [_rows(graph, key) for graph in graphs]
             flat = stack_features([row for row in rows if row.shape[1]], f"predictors of {key!r}")
             width = fitted.task.width * len(fitted.members)
             scores = _flat(fitted(flat)) if flat.shape[0] else np.zeros((0, width))
             found[key] = np.split(scores, np.cumsum([row.shape[0] for row in rows])[:-1])
-        return [
-            _with(graph, {key: parts[g] for key, parts in found.items()}, self.beside)
-            for g, graph in enumerate(graphs)
-        ]
+        return _with_scores(graphs, found)
 
 
 def fit_predictors(
-    spec: GraphPredictors,
+    predictors: Predictors,
     graphs: Sequence[TypedGraph],
     numbers: Sequence[np.ndarray],
     names: GraphLabels,
@@ -141,7 +93,7 @@ def fit_predictors(
 
     Parameters
     ----------
-    spec : GraphPredictors
+    predictors : list, or dict of type or (type, type) to list
     graphs : list of TypedGraph
     numbers : list of ndarray
         Label numbers of each graph's nodes, types sorted by name; -1 where unknown.
@@ -153,27 +105,23 @@ def fit_predictors(
     own = np.arange(len(graphs)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     if len(own) != len(graphs):
         raise InputError(f"groups must hold one entry for each of {len(graphs)} graphs; got {len(own)}.")
-    n_folds = min(spec.cv, len(np.unique(own)))
+    n_folds = min(N_FOLDS, len(np.unique(own)))
     if n_folds < 2:
         raise InputError("predictors need two graphs (or groups) at least, to be cross-fitted; got one.")
     fitted: dict[Key, FittedScores] = {}
     found: dict[Key, list[np.ndarray]] = {}
-    for key, predictors in spec.by_key(sorted(names.classes)).items():
+    for key, members in _by_key(predictors, sorted(names.classes)).items():
         _check_key(key, names, graphs)
-        rows = [_rows(graph, key, spec.neighbors) for graph in graphs]
+        rows = [_rows(graph, key) for graph in graphs]
         sizes = [row.shape[0] for row in rows]
         labels = np.concatenate([_targets(graph, y, key, names) for graph, y in zip(graphs, numbers)])
         folds = list(GroupKFold(n_folds).split(np.zeros(len(labels)), groups=np.repeat(own, sizes)))
         task = ScoreTask("classes", _n_classes(key, names))
-        how = CrossFitting(predictors, folds, random_state, n_jobs)
+        how = CrossFitting(members, folds, random_state, n_jobs)
         seen = stack_features([row for row in rows if row.shape[1]], f"predictors of {key!r}")
         scores, _, fitted[key] = cross_fit_scores(how, seen, labels[:, None], task)
         found[key] = np.split(_flat(scores), np.cumsum(sizes)[:-1])
-    made = [
-        _with(graph, {key: parts[g] for key, parts in found.items()}, spec.beside) for g, graph in enumerate(graphs)
-    ]
-    plain = not isinstance(spec.predictors, Mapping)
-    return made, FittedPredictors(fitted, plain, tuple(spec.neighbors), bool(spec.beside), int(spec.cv))
+    return _with_scores(graphs, found), FittedPredictors(fitted, not isinstance(predictors, Mapping))
 
 
 def _check_key(key: Key, names: GraphLabels, graphs: Sequence[TypedGraph]) -> None:
@@ -201,12 +149,10 @@ def _targets(graph: TypedGraph, numbers: np.ndarray, key: Key, names: GraphLabel
     return np.where((a == UNKNOWN) | (b == UNKNOWN), np.nan, a * names.counts[key[1]] + b)
 
 
-def _rows(graph: TypedGraph, key: Key, views: Sequence[str]) -> Features:
+def _rows(graph: TypedGraph, key: Key) -> Features:
     """Return what predictors of a type (or pair of types) see in one graph."""
     if isinstance(key, str):
-        return (
-            _joined([_seen(graph, key), *_neighbors(graph, key, views)]) if key in graph.nodes else np.zeros((0, 0))
-        )
+        return _seen(graph, key) if key in graph.nodes else np.zeros((0, 0))
     if key not in graph.edges:
         return np.zeros((0, 0))
     pairs, features = graph.edges[key]
@@ -216,28 +162,6 @@ def _rows(graph: TypedGraph, key: Key, views: Sequence[str]) -> Features:
 
 def _seen(graph: TypedGraph, kind: str) -> Features:
     return graph.views.get(kind, graph.nodes[kind])
-
-
-def _neighbors(graph: TypedGraph, kind: str, views: Sequence[str]) -> list[np.ndarray]:
-    """Mean and largest features of the neighbors of each node, by type of edge and direction; 0 where there are none."""
-    found = []
-    n = graph.nodes[kind].shape[0]
-    for key in sorted(graph.edges) if views else ():
-        for side in (0, 1):
-            if key[side] != kind:
-                continue
-            own, other = graph.edges[key][0][:, side], graph.edges[key][0][:, 1 - side]
-            values = _seen(graph, key[1 - side])
-            values = values.toarray() if sparse.issparse(values) else values
-            if "mean" in views:
-                count = np.maximum(np.bincount(own, minlength=n), 1)
-                links = sparse.csr_array((np.ones(len(own)), (own, other)), shape=(n, len(values)))
-                found.append((links @ values) / count[:, None])
-            if "max" in views:
-                top = np.full((n, values.shape[1]), -np.inf)
-                np.maximum.at(top, own, values[other])
-                found.append(np.where(np.isfinite(top), top, 0.0))
-    return found
 
 
 def _joined(parts: Sequence[Features]) -> Features:
@@ -251,15 +175,18 @@ def _flat(scores: np.ndarray) -> np.ndarray:
     return scores.reshape(len(scores), -1)
 
 
-def _with(graph: TypedGraph, scores: Mapping[Key, np.ndarray], beside: bool) -> TypedGraph:
-    """Return the graph with scores as more features of its nodes and edges, or in their place."""
+def _with_scores(graphs: Sequence[TypedGraph], scores: Mapping[Key, Sequence[np.ndarray]]) -> list[TypedGraph]:
+    """Return the graphs with scores, by key and graph, as more features of their nodes and edges."""
+    return [_with(graph, {key: parts[g] for key, parts in scores.items()}) for g, graph in enumerate(graphs)]
+
+
+def _with(graph: TypedGraph, scores: Mapping[Key, np.ndarray]) -> TypedGraph:
     nodes: dict[str, Any] = dict(graph.nodes)
     edges: dict[Pair, Any] = dict(graph.edges)
     for key, more in scores.items():
         if isinstance(key, str) and key in nodes:
-            nodes[key] = _joined([nodes[key] if beside else np.ones((len(more), 1)), more])
+            nodes[key] = _joined([nodes[key], more])
         elif not isinstance(key, str) and key in edges:
             pairs, features = edges[key]
-            own = np.ones((len(pairs), 1)) if features is None or not beside else features
-            edges[key] = (pairs, _joined([own, more]))
+            edges[key] = (pairs, _joined([np.ones((len(pairs), 1)) if features is None else features, more]))
     return TypedGraph(nodes, edges, graph.relations, graph.views)

@@ -8,7 +8,7 @@ import numpy as np
 from rulefield.learning.fit_log import FitResult, joined
 from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.likelihood import GraphLikelihood
-from rulefield.learning.graph.oracle import CompiledRules, MapOracle
+from rulefield.learning.graph.oracle import MapOracle
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.learning.graph.ssvm import StructuredSVM
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -29,8 +29,6 @@ class GraphTraining:
     l2 : float
     max_iter : int
     tol : float
-    rules : callable or None
-        Compiled rules of each training graph, for learning under the rules (``ssvm``).
     latent_rounds : int
         How often unknown labels are filled in again (``ssvm``).
     n_jobs : int or None
@@ -42,7 +40,6 @@ class GraphTraining:
     l2: float
     max_iter: int
     tol: float
-    rules: CompiledRules | None = None
     latent_rounds: int = 5
     n_jobs: int | None = None
     oracle_nodes: int = 100
@@ -72,7 +69,7 @@ def fit_graph_model(
 def _fit_complete(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
 ) -> FitResult:
-    oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
+    oracle = MapOracle(node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
     return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
 
 
@@ -111,6 +108,6 @@ def _fill(model: GraphModel, shard: GraphShard, theta: np.ndarray, training: Gra
     if (shard.labels != UNKNOWN).all():
         return shard
     scores = model.potentials(theta, shard.batch)
-    oracle = MapOracle(training.rules, n_jobs=training.n_jobs)
+    oracle = MapOracle(n_jobs=training.n_jobs)
     labels, _ = oracle(shard, shard.clamped(scores.unary), scores.pairwise, keep=False)
     return shard.filled(labels, 0.0)

@@ -1,6 +1,5 @@
 """Best labelings of a shard under given scores: the oracle of the max-margin learners."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,8 @@ from rulefield.inference.graph.fast import decode_fast
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
-from rulefield.problem.logic import GraphRows, LogicFactors
 
 GAP = 1e-3
-
-CompiledRules = Callable[[int], tuple[LogicFactors, GraphRows]]
 
 
 class MapOracle:
@@ -25,8 +21,6 @@ class MapOracle:
 
     Parameters
     ----------
-    rules : callable or None
-        Gives the compiled rules of a graph by its number in the user's list: learning under the rules.
     iterations : int
         Sweeps of the fast engine.
     node_limit : int
@@ -39,14 +33,13 @@ class MapOracle:
 
     def __init__(
         self,
-        rules: CompiledRules | None = None,
         iterations: int = 10,
         node_limit: int = 100,
         n_jobs: int | None = None,
         gap: float = GAP,
     ):
         self.gap = gap
-        self.rules, self.iterations, self.node_limit, self.n_jobs = rules, iterations, node_limit, n_jobs
+        self.iterations, self.node_limit, self.n_jobs = iterations, node_limit, n_jobs
         self._state: dict[int, Any] = {}
 
     def __call__(
@@ -55,7 +48,7 @@ class MapOracle:
         """Return the labels of all nodes, (n_nodes,), and an upper bound for each graph, (n_graphs,)."""
         batch = shard.batch
         union = GraphPotentials(batch.n_labels, unary, batch.edges, pairwise)
-        if self.rules is None and batch.is_forest:
+        if batch.is_forest:
             labels = decode_graph(GraphProblem(union)).labels
             return labels, shard.scores_of_labels(union, labels)
         answers = in_threads(lambda g: self._one(shard, union, g, keep), range(batch.n_graphs), self.n_jobs)
@@ -64,11 +57,7 @@ class MapOracle:
 
     def _one(self, shard: GraphShard, union: GraphPotentials, g: int, keep: bool) -> tuple[np.ndarray, float]:
         member = int(shard.members[g])
-        potentials = shard.batch.potentials_of(union, g)
-        if self.rules is None:
-            problem = GraphProblem(potentials)
-        else:
-            problem = GraphProblem(potentials, *self.rules(member))
+        problem = GraphProblem(shard.batch.potentials_of(union, g))
         answer = decode_fast(problem, self.iterations, self._state.get(member) if keep else None)
         if keep:
             self._state[member] = answer.state

@@ -109,21 +109,22 @@ def test_a_label_that_was_never_seen_and_nodes_with_features():
     np.testing.assert_array_equal(rulefield.load(field.to_bytes()).predict_proba(table), field.predict_proba(table))
 
 
-def test_other_predictors_stay_behind(tmp_path):
-    """A field with such predictors is saved only when asked, and then reads their scores."""
+def test_other_predictors_are_given_back(tmp_path):
+    """A file names predictors that it cannot hold; ``load`` is given them, fitted."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 3))
     Y = (X + rng.normal(size=(60, 3)) > 0).astype(int)
-    field = GaussianCRFClassifier(predictors=[KNeighborsClassifier(3)]).fit(X, Y)
-    with pytest.raises(ModelFileError, match="the predictor KNeighborsClassifier cannot be kept"):
-        field.to_bytes()
-    again = rulefield.load(field.to_bytes(without_predictors=True))
-    scores = field.predictor_scores(X)
-    np.testing.assert_array_equal(again.predict(scores), field.predict(X))
-    np.testing.assert_array_equal(again.predict_proba(scores), field.predict_proba(X))
-    field = GaussianCRFClassifier(predictors=[make_pipeline(LogisticRegression(), memory=str(tmp_path))]).fit(X, Y)
-    with pytest.raises(ModelFileError, match="the predictor Pipeline cannot be kept"):
-        field.to_bytes()
+    cached = make_pipeline(LogisticRegression(), memory=str(tmp_path))
+    for predictors in ([KNeighborsClassifier(3), LogisticRegression()], [cached]):
+        field = GaussianCRFClassifier(predictors=predictors).fit(X, Y)
+        data = field.to_bytes()
+        with pytest.raises(ModelFileError, match=r"your own predictors.*load\(path, predictors="):
+            rulefield.load(data)
+        with pytest.raises(ModelFileError, match="model file"):
+            rulefield.load(data, predictors=[[], []])
+        again = rulefield.load(data, predictors=field.predictors_)
+        np.testing.assert_array_equal(again.predict_proba(X), field.predict_proba(X))
+        assert [type(one) for one in again.predictors] == [type(one) for one in predictors]
     seeded = LogisticRegression(random_state=np.random.RandomState(0))
     again = rulefield.load(GaussianCRFClassifier(predictors=[seeded]).fit(X, Y).to_bytes())
     assert isinstance(again.predictors[0].random_state, np.random.RandomState)
@@ -134,6 +135,4 @@ def test_predictors_of_values():
     X = rng.normal(size=(60, 2))
     Y = np.column_stack([X[:, 0], 5 + 3 * X[:, 1]]) + 0.1 * rng.normal(size=(60, 2))
     field = GaussianCRFRegressor(predictors=[Ridge()]).fit(X, Y)
-    again = rulefield.load(field.to_bytes(without_predictors=True))
-    np.testing.assert_allclose(again.predict(field.predictor_scores(X)), field.predict(X), rtol=1e-12)
     np.testing.assert_array_equal(rulefield.load(field.to_bytes()).predict(X), field.predict(X))

@@ -1,21 +1,19 @@
 """What the Gaussian classifier and regressor share: parameters, what a field has learned, files."""
 
 from collections.abc import Sequence
-from copy import copy
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.gaussian.field import FittedField
 from rulefield.estimators.gaussian.graphs import Batched, GraphSpecs
-from rulefield.estimators.gaussian.inputs import Graphs, ScoresLayout, TableLayout
+from rulefield.estimators.gaussian.inputs import Graphs, TableLayout
+from rulefield.estimators.gaussian.training import checked_table
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -27,17 +25,14 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
-from rulefield.estimators.predictors.cross_fitting import CrossFitting, ScoreTask
+from rulefield.estimators.predictors.cross_fitting import ScoreTask
 from rulefield.estimators.saving import SavedModel
-from rulefield.estimators.tables import check_feature_names, usable_features
+from rulefield.estimators.tables import check_feature_names
 from rulefield.estimators.types import RandomState
 from rulefield.models.gaussian import GaussianModel
-from rulefield.scikit import seed_of_fit
 
 Predictors = str | Sequence[BaseEstimator | Sequence[BaseEstimator]] | None
 CrossValidation = int | float | Sequence[tuple[np.ndarray, np.ndarray]] | Any | None
-DEFAULT_ITERATIONS, DEFAULT_TOL, DEFAULT_FOLDS = 300, 1e-6, 5
-MOST_OWN, FEWEST_INSTANCES = 1000, 30  # shared nodes and instances with which nodes get weights of their own
 
 
 def _is_predictors(value: object) -> bool:
@@ -73,6 +68,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         "random_state": RANDOM_STATE,
         "joint_predictors": FLAG,
     }
+    _given_to_load = ("predictors",)
     _saved: ClassVar[tuple[str, ...]] = (
         "_field",
         "n_features_in_",
@@ -111,29 +107,6 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         self.random_state = random_state
         self.joint_predictors = joint_predictors
 
-    # --- steps of a fit ---------------------------------------------------------------------------
-
-    def _table(self, X: ArrayLike, reset: bool) -> np.ndarray:
-        """Return a table X, checked; with ``reset`` its columns are those of the model from now on."""
-        return usable_features(validate_data(self, X, reset=reset, dtype=np.float64))
-
-    def _weight(self, X: Any, sample_weight: ArrayLike | None) -> np.ndarray | None:
-        """Weights of the instances as floats, (n_instances,); None where all count the same."""
-        if sample_weight is None:
-            return None
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
-    def _cross_fitting(self, default: BaseEstimator, held_out: float | None = None) -> CrossFitting:
-        """Return how predictors are fitted; by default ``default``, and folds or a share held out for the field."""
-        predictors = [default] if self.predictors is None else self.predictors
-        cv = self.cv if self.cv is not None else held_out or DEFAULT_FOLDS
-        return CrossFitting(predictors, cv, seed_of_fit(self.random_state), self.n_jobs, self.joint_predictors)
-
-    @property
-    def _limits(self) -> tuple[int, float]:
-        """Most iterations of the optimizer, and the tolerance at which it stops."""
-        return self.max_iter or DEFAULT_ITERATIONS, DEFAULT_TOL if self.tol is None else self.tol
-
     # --- what was learned -------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -154,6 +127,14 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         """Learned strength rho of each graph; exactly 0 where a graph was not wanted."""
         check_is_fitted(self)
         return {e.name: float(r) for e, r in zip(self._field.graphs, self.model_.rho(self.theta_))}
+
+    @property
+    def predictors_(self) -> list[list[Any]]:
+        """Fitted predictors, by predictor and output; one for all outputs if it serves all of them."""
+        check_is_fitted(self)
+        if self._field.fitted is None:
+            raise AttributeError("predictors_ are those of a model with predictors; this one reads scores.")
+        return self._field.fitted.members
 
     @property
     def predictor_weights_(self) -> np.ndarray:
@@ -188,7 +169,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     def _read(self, X: Any) -> Any:
         """Return X, checked where it is a table."""
         check_is_fitted(self)
-        return self._table(X, reset=False) if isinstance(self._field.layout, TableLayout) else X
+        return checked_table(self, X, reset=False) if isinstance(self._field.layout, TableLayout) else X
 
     def _instances(self, X: Any, graphs: Graphs) -> Batched:
         """Scores and graphs of new instances."""
@@ -203,46 +184,13 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         tags.input_tags.three_d_array = True
         return tags
 
-    def save(self, path: str | Path, *, without_predictors: bool = False) -> None:
-        """Write the model to one file, which :func:`rulefield.load` reads; opening it runs no code.
-
-        Parameters
-        ----------
-        path : path
-        without_predictors : bool
-            Save the field alone: the loaded one takes what :meth:`predictor_scores` gives in place of X. Linear
-            predictors and trees of scikit-learn (and pipelines of them with scalers) are kept in the file; others
-            are refused.
-        """
-        check_is_fitted(self)
-        SavedModel.save(self._alone() if without_predictors else self, path)
-
-    def to_bytes(self, *, without_predictors: bool = False) -> bytes:
-        """Return what ``save`` would write."""
-        check_is_fitted(self)
-        return SavedModel.to_bytes(self._alone() if without_predictors else self)
-
-    def _alone(self) -> "GaussianCRFBase":
-        """Return the same model without its predictors: it reads their scores."""
-        layout = self._field.layout
-        if isinstance(layout, ScoresLayout):
-            return self
-        model = copy(self)
-        model.predictors, model._field = "precomputed", self._field.alone(layout.fitted.task)
-        for name in ("n_features_in_", "feature_names_in_"):
-            model.__dict__.pop(name, None)
-        return model
-
     def _params_to_save(self) -> dict[str, Any]:
         return {"predictors": clone(self.predictors, safe=False)}
 
-    def _check_field(self, task: ScoreTask) -> None:
-        """Refuse a field of a file that is not for a task, or reads another X."""
+    def _restore_field(self, task: ScoreTask, given: dict[str, Any]) -> None:
+        """Put ``given`` predictors in the place of those that a file could not hold; refuse a field that does not fit."""
         check_feature_names(self)
+        self._field = self._field.filled(given.get("predictors"))
+        if self._field.fitted is not None and given.get("predictors") is not None:
+            self.predictors = self._field.fitted.chosen
         self._field.check(task, getattr(self, "n_features_in_", None))
-
-
-def own_nodes(same_nodes: bool, n_nodes: int | None, n_instances: int) -> int:
-    """Return how many nodes get weights and biases of their own, shrunk to shared ones: all or none."""
-    many = same_nodes and n_nodes is not None and 1 < n_nodes <= MOST_OWN and n_instances >= FEWEST_INSTANCES
-    return (n_nodes or 0) if many else 0

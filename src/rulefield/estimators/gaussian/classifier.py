@@ -1,7 +1,6 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -12,28 +11,28 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.answers import Known, LabelAnswers
-from rulefield.estimators.gaussian.base import (
-    FEWEST_INSTANCES,
-    CrossValidation,
-    GaussianCRFBase,
-    Predictors,
-    own_nodes,
-)
-from rulefield.estimators.gaussian.field import FittedField
+from rulefield.estimators.gaussian.base import CrossValidation, GaussianCRFBase, Predictors
 from rulefield.estimators.gaussian.graphs import (
     Batched,
-    GraphEntry,
     GraphSources,
     GraphSpecs,
-    make_batches,
     resolve_graphs,
 )
 from rulefield.estimators.gaussian.inputs import Graphs, Instances, Layout, TableLayout, layout_of
 from rulefield.estimators.gaussian.labels import LabelCodes, known_vectors, read_labels
+from rulefield.estimators.gaussian.training import (
+    FieldLearner,
+    checked_table,
+    columns_of_outputs,
+    limits_of,
+    own_nodes,
+    scored_instances,
+    training_instances,
+)
 from rulefield.estimators.graph.decoding import NODE, GraphRules, SearchLimits
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -53,9 +52,6 @@ from rulefield.estimators.tables import KnownTable
 from rulefield.estimators.types import RandomState, RulesLike
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
-from rulefield.learning.fit_log import FitResult
-from rulefield.learning.gaussian import TOLL, FieldObjective, fit_sparing_variance
-from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 from rulefield.scikit import seed_of_fit
 
@@ -233,44 +229,30 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             raise InputError(
                 'algorithm="map" sees graphs only through the mean: use mean="smoothed", or algorithm="vb".'
             )
-        kind = layout_of(self.predictors, X)
-        if kind is TableLayout:
-            X = self._table(X, reset=True)
+        if layout_of(self.predictors, X) is TableLayout:
+            X = checked_table(self, X, reset=True)
         codes, labels = read_labels(X, y)
-        instances = Instances(X, labels, self._weight(X, sample_weight), graphs).in_order(self.cv)
-        default = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        how = self._cross_fitting(default, PAPER_SHARE if self.paper else None)
-        how = replace(how, columns=self._columns_of_outputs(kind, instances))
-        layout, scored = kind.fit(instances, ScoreTask(codes.kind, codes.n_classes), how)
-        residual = _residual(scored, codes)
-        sources = GraphSources(instances, residual, scored.weight, seed_of_fit(self.random_state))
+        instances = training_instances(self, X, labels, sample_weight, graphs)
+        task, default = ScoreTask(codes.kind, codes.n_classes), LogisticRegression(max_iter=1000)
+        layout, scored = scored_instances(
+            self,
+            instances,
+            task,
+            make_pipeline(StandardScaler(), default),
+            PAPER_SHARE if self.paper else None,
+            columns_of_outputs(self, instances),
+        )
+        seed = seed_of_fit(self.random_state)
+        sources = GraphSources(instances, _residual(scored, codes), scored.weight, seed)
         entries = resolve_graphs(self._graph_specs(layout, codes, graphs), sources, scored.n_nodes)
         n_own = 0 if self.paper else own_nodes(layout.same_nodes, scored.n_nodes, len(scored))
-        learner = _Learner(layout, entries, codes, n_own, self.mean, self.paper, self.l2, self._limits)
+        learner = FieldLearner(layout, entries, codes, n_own, self.mean, self.paper, self.l2, limits_of(self))
         algorithm = "jj" if self.paper and self.algorithm in ("auto", "vb") else self.algorithm
-        learned = learner.best(algorithm, scored, seed_of_fit(self.random_state))
+        learned = learner.best(algorithm, scored, seed)
         self._field, self._labels, self.algorithm_ = learned.field, codes, learned.algorithm
         self.objective_ = float(learned.result.objective)
         report_fit(self, learned.result)
         return self
-
-    def _columns_of_outputs(self, kind: type[Layout], instances: Instances) -> list[list[int]] | None:
-        """Return the numbers of the columns that each output sees; None if all see all."""
-        if self.columns is None:
-            return None
-        if kind is not TableLayout:
-            raise InputError("columns go with a table X of shape (n_instances, n_features); leave them out.")
-        if len(self.columns) != instances.n_nodes:
-            raise InputError(
-                f"columns must hold one list for each of {instances.n_nodes} outputs; got {len(self.columns)}."
-            )
-        places: dict[Any, int] = {i: i for i in range(self.n_features_in_)}
-        places |= {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
-        strange = [column for own in self.columns for column in own if column not in places]
-        if strange or not all(map(len, self.columns)):
-            wrong = f"X has no column {strange[0]!r}" if strange else "an output has none"
-            raise InputError(f"columns must hold numbers or names of columns of X for each output; {wrong}.")
-        return [[places[column] for column in own] for own in self.columns]
 
     def _graph_specs(self, layout: Layout, codes: LabelCodes, own: Graphs) -> GraphSpecs:
         """Return the graphs that were asked for, or the default."""
@@ -290,17 +272,15 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """The classes, or a list of them (one for each output)."""
         return self._labels.classes
 
-    def _answers(self, rules: RulesLike | None) -> LabelAnswers:
-        """Return what answers under the rules that were given to a method, or the model's own."""
-        acting = GraphRules.of(self, rules, {NODE: self._labels.values})
-        return LabelAnswers(self._labels, "jj" if self.algorithm_ == "jj" else "vb", acting)
-
-    def _pairs(self, data: Batched, known: KnownTable) -> Iterator[tuple[GaussianPotentials, Known]]:
-        """Potentials of each batch and class numbers of its known labels (None where nothing is known)."""
+    def _asked(self, X: Any, graphs: Graphs, known: KnownTable, rules: RulesLike | None) -> "_Asked":
+        """Return new instances in batches, with what is known of them and what answers under the rules that act."""
+        data = self._instances(X, graphs)
         numbers: list[Known] = [None] * len(data.batches)
         if known is not None:
             numbers = list(data.split(self._labels.encode(known_vectors(known, data.sizes))))
-        return zip(self._field.potentials(data), numbers)
+        acting = GraphRules.of(self, rules, {NODE: self._labels.values})
+        answers = LabelAnswers(self._labels, "jj" if self.algorithm_ == "jj" else "vb", acting)
+        return _Asked(data, answers, list(zip(self._field.potentials(data), numbers)), self._field.layout.ragged)
 
     def predict_proba(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -325,10 +305,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             several classes; (n_instances, n_classes) where ``fit`` got a one-dimensional y. Marginals are accurate to
             1e-8 at any latent variance (several classes: quasi Monte Carlo, about 1e-3).
         """
-        data = self._instances(X, graphs)
-        answers = self._answers(rules)
-        proba = data.join([answers.proba(p, k) for p, k in self._pairs(data, known)], self._field.layout.ragged)
-        return answers.full(proba[:, 0]) if self._labels.flat else proba
+        asked = self._asked(X, graphs, known, rules)
+        proba = asked.join(asked.answers.proba(p, k) for p, k in asked.parts)
+        return asked.answers.full(proba[:, 0]) if self._labels.flat else proba
 
     def decode(
         self,
@@ -351,10 +330,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             ``"auto"`` walks from cheap to exact; others: :func:`rulefield.inference.graph.decode.decode_graph`.
         """
         search = SearchLimits.checked(engine)
-        data = self._instances(X, graphs)
-        answers = self._answers(rules)
-        free = [answers.full(answers.free_proba(p, k)) for p, k in self._pairs(data, known)]
-        return data.join([answers.labelings(part, search) for part in free], ragged=True)
+        asked = self._asked(X, graphs, known, rules)
+        free = [asked.answers.full(asked.answers.free_proba(p, k)) for p, k in asked.parts]
+        return asked.data.join([asked.answers.labelings(part, search) for part in free], ragged=True)
 
     def predict(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -368,10 +346,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             vectors = [np.asarray(labeling.labels) for labeling in labelings]
             labels: Any = vectors if self._field.layout.ragged else np.stack(vectors)
         else:
-            data = self._instances(X, graphs)
-            answers = self._answers([])
-            parts = [answers.named(answers.proba(p, k)) for p, k in self._pairs(data, known)]
-            labels = data.join(parts, self._field.layout.ragged)
+            asked = self._asked(X, graphs, known, [])
+            labels = asked.join(asked.answers.named(asked.answers.proba(p, k)) for p, k in asked.parts)
         return labels[:, 0] if self._labels.flat else labels
 
     def predict_joint_log_proba(self, X: Any, y: Any, *, graphs: Graphs = None, n_samples: int = 0) -> np.ndarray:
@@ -380,10 +356,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         A lower bound (exact for ``"map"``); with ``n_samples`` > 0 an importance-sampled estimate (binary outputs).
         Rules do not enter.
         """
-        data = self._instances(X, graphs)
         seed = generator_seed(seed_of_fit(self.random_state)) if n_samples else None
-        answers = self._answers([])
-        return data.join([answers.joint(p, k, n_samples, seed) for p, k in self._pairs(data, y)])
+        asked = self._asked(X, graphs, y, [])
+        return asked.data.join([asked.answers.joint(p, k, n_samples, seed) for p, k in asked.parts])
 
     def sample(
         self,
@@ -404,20 +379,17 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         check_value("n_samples", n_samples, whole(1))
         if self._labels.kind != "binary":
             raise InputError("sample draws binary labels; this field has several classes.")
-        data = self._instances(X, graphs)
         rng = np.random.default_rng(generator_seed(random_state))
-        answers = self._answers(rules)
-        parts = [self._labels.values[answers.draw(p, k, n_samples, rng)] for p, k in self._pairs(data, known)]
-        joined = data.join(parts, self._field.layout.ragged)
-        return joined if self._field.layout.ragged else np.swapaxes(joined, 0, 1)
+        asked = self._asked(X, graphs, known, rules)
+        drawn = asked.join(self._labels.values[asked.answers.draw(p, k, n_samples, rng)] for p, k in asked.parts)
+        return drawn if asked.ragged else np.swapaxes(drawn, 0, 1)
 
     def latent(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None) -> tuple[Any, Any]:
         """Means and variances of the latent values, (n_instances, n_outputs) each, given known labels."""
-        data, ragged = self._instances(X, graphs), self._field.layout.ragged
-        answers = self._answers([])
-        means, variances = zip(*(answers.moments(p, k) for p, k in self._pairs(data, known)))
-        spread = [np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in zip(means, variances)]
-        return data.join(means, ragged), data.join(spread, ragged)
+        asked = self._asked(X, graphs, known, [])
+        means, variances = zip(*(asked.answers.moments(p, k) for p, k in asked.parts))
+        spread = (np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in zip(means, variances))
+        return asked.join(means), asked.join(spread)
 
     def predict_covariance(
         self, X: Any, *, known: KnownTable = None, graphs: Graphs = None, of: str = "labels"
@@ -439,10 +411,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             raise InputError(f'of must be "labels" or "latent"; got {of!r}.')
         if of == "labels" and self._labels.kind != "binary":
             raise InputError('predict_covariance of labels needs binary outputs; use of="latent".')
-        data = self._instances(X, graphs)
-        answers = self._answers([])
-        parts = [answers.covariance(p, k, of) for p, k in self._pairs(data, known)]
-        return data.join(parts, self._field.layout.ragged)
+        asked = self._asked(X, graphs, known, [])
+        return asked.join(asked.answers.covariance(p, k, of) for p, k in asked.parts)
 
     def score(
         self,
@@ -473,7 +443,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         self._labels.check()
-        self._check_field(ScoreTask(self._labels.kind, self._labels.n_classes))
+        self._restore_field(ScoreTask(self._labels.kind, self._labels.n_classes), given)
 
 
 def _residual(scored: Instances, codes: LabelCodes) -> np.ndarray | None:
@@ -483,82 +453,14 @@ def _residual(scored: Instances, codes: LabelCodes) -> np.ndarray | None:
     return scored.labels - expit(scored.X[:, 0].mean(axis=-1)) if codes.kind == "binary" else scored.labels
 
 
-class _Learned(NamedTuple):
-    """A learned field, how its fit went, and its algorithm."""
+class _Asked(NamedTuple):
+    """Instances that are asked about: in batches, what answers, and potentials and known labels of each batch."""
 
-    field: FittedField
-    result: FitResult
-    algorithm: str
+    data: Batched
+    answers: LabelAnswers
+    parts: list[tuple[GaussianPotentials, Known]]
+    ragged: bool
 
-
-@dataclass(frozen=True)
-class _Learner:
-    """Learns fields over the same graphs by one algorithm or another.
-
-    ``n_own`` is the number of nodes with weights of their own. It is decided once, for all instances: what is learned from
-    some of them is a start for the whole, and must be as long.
-    """
-
-    layout: Layout
-    graphs: list[GraphEntry]
-    codes: LabelCodes
-    n_own: int
-    mean: str
-    paper: bool
-    l2: float
-    limits: tuple[int, float]
-
-    def best(self, algorithm: str, instances: Instances, random_state: RandomState) -> _Learned:
-        """Learn by the algorithm that was asked for; ``auto``: by the one that is better on held-out instances.
-
-        Better is ``"vb"`` or ``"map"``, whichever gives labels of a held-out fifth the higher joint likelihood. Ctrl-C on
-        the way returns what was learned last.
-        """
-        if algorithm != "auto":
-            return self.learn(algorithm, instances)
-        if instances.n_nodes == 1:
-            return self.learn("map", instances)  # nothing to join, no variance to learn
-        if self.mean == "direct" or len(instances) < FEWEST_INSTANCES:
-            return self.learn("vb", instances)
-        order = check_random_state(random_state).permutation(len(instances))
-        held = len(order) // 5
-        kept, rest = instances.part(np.sort(order[held:])), instances.part(np.sort(order[:held]))
-        likelihood, trials = {}, {}
-        for name in ("map", "vb"):
-            trials[name] = self.learn(name, kept)
-            if trials[name].result.interrupted:
-                return trials[name]
-            likelihood[name] = self._joint_likelihood(trials[name].field, rest)
-        chosen = "vb" if likelihood["vb"] > likelihood["map"] else "map"
-        return self.learn(chosen, instances, trials[chosen].field.theta)
-
-    def learn(self, algorithm: str, instances: Instances, start: np.ndarray | None = None) -> _Learned:
-        """Learn from scored instances by one algorithm."""
-        data = make_batches(instances.X, self.graphs, instances.graphs, instances.weight)
-        model = self._model(algorithm, data, instances.n_nodes)
-        strengths = (0.5, 4.0) if algorithm == "map" and model.n_graphs else (0.5,)
-        starts = [model.start(r) for r in strengths] if start is None else [start]
-        toll = 0.0 if model.simplex else TOLL
-        labels = data.split(instances.labels)
-        objective = FieldObjective(model, data.batches, labels, self.codes.kind, algorithm, self.l2, toll, 1e-5)
-        result = fit_sparing_variance(objective, starts, *self.limits)
-        return _Learned(FittedField(self.layout, self.graphs, model, result.theta), result, algorithm)
-
-    def _model(self, algorithm: str, data: Batched, n_nodes: int | None) -> GaussianModel:
-        several = self.layout.same_nodes and n_nodes != 1
-        direct = self.mean == "direct" or (self.mean == "auto" and algorithm == "vb" and several and not self.paper)
-        return GaussianModel(
-            n_scores=data.batches[0].scores.shape[-1],
-            n_graphs=len(self.graphs),
-            n_classes=1 if self.codes.kind == "binary" else self.codes.n_classes,
-            n_nodes=self.n_own,
-            smoothed=not direct,
-            simplex=self.paper,
-            bayesian=algorithm != "map" and n_nodes != 1,
-        )
-
-    def _joint_likelihood(self, field: FittedField, rest: Instances) -> float:
-        data = make_batches(rest.X, self.graphs, rest.graphs, rest.weight)
-        pairs = zip(field.potentials(data), data.split(rest.labels))
-        answers = LabelAnswers(self.codes)
-        return sum(float(p.counts @ answers.joint(p, labels)) for p, labels in pairs)
+    def join(self, answers: Iterable[Any]) -> Any:
+        """Answers of the batches in the instances' order: an array, or a list where sizes differ."""
+        return self.data.join(list(answers), self.ragged)

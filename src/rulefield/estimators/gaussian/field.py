@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.estimators.gaussian.graphs import Batched, OwnGraph, SharedGraph, make_batches
 from rulefield.estimators.gaussian.inputs import Graphs, Labels, NodesLayout, ScoresLayout, TableLayout
-from rulefield.estimators.predictors.cross_fitting import ScoreTask
+from rulefield.estimators.predictors.cross_fitting import FittedScores, ScoreTask
 from rulefield.exceptions import LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, check_typed, weights
 from rulefield.models.gaussian import GaussianModel
@@ -87,10 +87,16 @@ class FittedField:
         """Potentials of each batch."""
         return [self.model.potentials(self.theta, batch) for batch in data.batches]
 
-    def alone(self, task: ScoreTask) -> Self:
-        """Return the same field without its predictors: it reads their scores."""
-        layout = ScoresLayout(task, self.model.n_scores, self.layout.ragged, self.layout.same_nodes)
-        return replace(self, layout=layout)
+    @property
+    def fitted(self) -> FittedScores | None:
+        """The predictors; None if X holds scores."""
+        return None if isinstance(self.layout, ScoresLayout) else self.layout.fitted
+
+    def filled(self, given: Any) -> Self:
+        """Put ``given`` fitted predictors in the place of those that a file could not hold."""
+        if isinstance(self.layout, ScoresLayout):
+            return self
+        return replace(self, layout=replace(self.layout, fitted=self.layout.fitted.filled(given)))
 
     # --- what a file may hold ---------------------------------------------------------------------
 

@@ -14,11 +14,18 @@ from sklearn.utils.validation import check_array
 
 from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.gaussian.base import GaussianCRFBase, own_nodes
+from rulefield.estimators.gaussian.base import GaussianCRFBase
 from rulefield.estimators.gaussian.field import FittedField, Units
 from rulefield.estimators.gaussian.graphs import Batched, GraphSources, GraphSpecs, make_batches, resolve_graphs
-from rulefield.estimators.gaussian.inputs import Graphs, Instances, Labels, Layout, TableLayout, is_ragged, layout_of
+from rulefield.estimators.gaussian.inputs import Graphs, Labels, Layout, TableLayout, is_ragged, layout_of
 from rulefield.estimators.gaussian.labels import known_vectors
+from rulefield.estimators.gaussian.training import (
+    checked_table,
+    limits_of,
+    own_nodes,
+    scored_instances,
+    training_instances,
+)
 from rulefield.estimators.parameters import check_parameters, check_value, whole
 from rulefield.estimators.predictors.cross_fitting import ScoreTask, generator_seed
 from rulefield.estimators.tables import KnownTable
@@ -105,13 +112,11 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             Graphs of the instances: for each graph a list of one similarity matrix per instance.
         """
         check_parameters(self)
-        kind = layout_of(self.predictors, X)
-        if kind is TableLayout:
-            X = self._table(X, reset=True)
+        if layout_of(self.predictors, X) is TableLayout:
+            X = checked_table(self, X, reset=True)
         values, flat = _read_values(X, y)
-        instances = Instances(X, values, self._weight(X, sample_weight), graphs).in_order(self.cv)
-        how = self._cross_fitting(make_pipeline(StandardScaler(), Ridge()))
-        layout, scored = kind.fit(instances, TASK, how)
+        instances = training_instances(self, X, values, sample_weight, graphs)
+        layout, scored = scored_instances(self, instances, TASK, make_pipeline(StandardScaler(), Ridge()))
         units = Units.of(scored.labels, layout.same_nodes, scored.weight)
         scores, values = units.scores(scored.X), units.values(scored.labels)
         residual = values - scores[:, 0].mean(axis=-1) if isinstance(values, np.ndarray) else None
@@ -121,7 +126,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         data = make_batches(scores, entries, scored.graphs, scored.weight)
         model = self._model(layout, data, len(entries), scored.n_nodes)
         objective = FieldObjective(model, data.batches, data.split(values), "values", "exact", self.l2, TOLL, 1e-5)
-        result = fit_field(objective, [model.start(0.5, 0.5)], *self._limits)
+        result = fit_field(objective, [model.start(0.5, 0.5)], *limits_of(self))
         self._field, self._flat = FittedField(layout, entries, model, result.theta, units), flat
         self.objective_ = float(result.objective)
         report_fit(self, result)
@@ -284,7 +289,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     # --- files ------------------------------------------------------------------------------------
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
-        self._check_field(TASK)
+        self._restore_field(TASK, given)
         units, n_nodes = self._field.units, self.model_.n_nodes
         n_units = 0 if units is None else len(units.center)
         if n_units != 1 and (n_units == 0 or self._flat or n_nodes not in (0, n_units)):

@@ -68,8 +68,7 @@ def _packed(predictor: Any, packer: Packer, where: str) -> Any:
         known = ", ".join(sorted(KEPT))
         raise ModelFileError(
             f"the predictor {type(predictor).__name__} cannot be kept in a model file, which holds no code (only {known} "
-            "can): pass without_predictors=True to save a Gaussian field alone (it then reads the scores that "
-            "predictor_scores gives), or pickle the whole where you trust the reader."
+            "can); pickle the model where you trust the reader."
         )
     names = [*LEARNED.get(type(predictor), ()), "n_features_in_"] if fitted and type(predictor) in LEARNED else []
     learned = {name: getattr(predictor, name) for name in names}

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from common import conll2000
-from rulefield.data.labels import Labels
+from rulefield.data.sequences import Labels
 from rulefield.encode.features import FeatureEncoder
 from rulefield.encode.labels import LabelEncoder
 from rulefield.formats import Sequences

@@ -19,8 +19,7 @@ import time
 import numpy as np
 from scipy import sparse
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.inference.sequences.exact import viterbi_batch
 from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import is_ones, ones, ranges
+from rulefield.data.sequences import Labels, Sequences, is_ones, ones, ranges
 from rulefield.exceptions import InputError
 
 

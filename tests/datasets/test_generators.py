@@ -12,9 +12,9 @@ from rulefield.datasets.draw import Draw, add_noise, typo
 from rulefield.datasets.messy import make_messy
 from rulefield.datasets.texts import make_invoices, make_log_lines, make_notes
 from rulefield.datasets.words import word_lists
-from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.encode.spans import check_possible, spans
+from rulefield.encode.spans import spans
 from rulefield.encode.tokenizers import Words
 from rulefield.estimators.text.tokenizing import count_cuts
 from rulefield.exceptions import InputError

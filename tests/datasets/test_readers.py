@@ -6,9 +6,8 @@ import pytest
 
 from rulefield.datasets import columns, tagged
 from rulefield.datasets.folder import data_folder, find_file
-from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.encode.spans import check_possible
 from rulefield.exceptions import InputError
 
 

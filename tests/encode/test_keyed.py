@@ -76,7 +76,7 @@ def test_keys_give_the_features_of_the_definition(options, columns):
 def test_many_distinct_tokens_begin_anew(monkeypatch, most):
     """With 5, one portion has more than there is room for: it is described without keys."""
     monkeypatch.setattr("rulefield.encode.keyed.tokens.MOST_TYPES", most)
-    monkeypatch.setattr("rulefield.encode.keyed.groups.MOST_GROUPS", 200)
+    monkeypatch.setattr("rulefield.encode.keyed.tokens.MOST_GROUPS", 200)
     X, _ = make_addresses(40, seed=2)
     oracle, first, _ = by_definition({}, X, X[:1])
     encoder = InputEncoder(TokenFeatures())

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.label_schemes import conlleval_chunks, pattern, pieces, possible, split
-from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions, as_scheme, format_path, parse, segment_starts
-from rulefield.encode.spans import SegmentTable, check_possible, convert, spans
+from rulefield.encode.spans import SegmentTable, convert, spans
 from rulefield.exceptions import InputError, LabelError
 
 PREFIXES = {"BIO": "BI", "IOB1": "BI", "BIOES": "BIES", "BILOU": "BILU", "IOE1": "IE", "IOE2": "IE"}

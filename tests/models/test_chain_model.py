@@ -12,8 +12,7 @@ from oracles.labeled_chains import (
     random_sequences,
     score_by_definition,
 )
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InputError
 from rulefield.models.chain import ChainModel
 

@@ -3,8 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.models.chain import ChainModel
 
 BIO = (  # labels O, B, I: I only after B or I

@@ -4,8 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable

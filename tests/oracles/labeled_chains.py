@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import ones as implicit_ones
+from rulefield.data.sequences import Labels, Sequences
+from rulefield.data.sequences import ones as implicit_ones
 
 
 def random_sequences(rng, lengths, n_features=7, density=0.5, dense=False, ones=False):

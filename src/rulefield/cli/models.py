@@ -175,8 +175,8 @@ def candidate_schemes(names: list[str]) -> list[str]:
 
 def possible_scheme(names: list[str], parts: Callable[[], Iterator[Any]]) -> str | None:
     """Return the first scheme under which all encoded labels of all parts are possible, or None."""
+    from rulefield.encode.labels import check_possible
     from rulefield.encode.schemes import allowed_transitions
-    from rulefield.encode.spans import check_possible
 
     for candidate in candidate_schemes(names):
         try:

@@ -1,15 +1,18 @@
-"""Sequences of feature vectors: one matrix of tokens, and where each sequence ends."""
+"""Sequences of feature vectors and their labels: arrays of all tokens, and where each sequence ends."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rulefield.data.limits import WAY_OUT, usable
-from rulefield.data.sparse_rows import SparseRows, check_entries, is_ones, is_sparse, ranges, taken_rows
 from rulefield.exceptions import InputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -24,7 +27,7 @@ class Sequences:
     matrix : csr_array, or ndarray of float64, shape (n_tokens, n_features)
         Anything that converts to one of these without loss; kept without a copy where it already is one.
         Sparse data are float64 with int32 ``indices`` and ``indptr``; if all are 1, as for lists of features, they
-        may be :func:`rulefield.data.sparse_rows.ones`.
+        may be :func:`rulefield.data.sequences.ones`.
     lengths : ndarray of int64, shape (n_sequences,)
         Tokens in each sequence; they add up to ``n_tokens``. Zero is allowed (an empty sequence).
     scores : ndarray of float64, shape (n_tokens, n_labels), optional
@@ -218,3 +221,180 @@ def _check_finite(values: np.ndarray, place: Any) -> None:
     entry = int(np.flatnonzero(~good)[0])
     row, column = place(entry)
     raise InputError(f"features {WAY_OUT}; row {row}, column {column} is {values[entry]}.")
+
+
+class SparseRows(NamedTuple):
+    """The arrays of a CSR matrix, named as scipy names them.
+
+    Parameters
+    ----------
+    data : ndarray of float64, shape (n_entries,)
+        Where all are 1, as for lists of features, they may be :func:`ones`.
+    indices : ndarray of int32, shape (n_entries,)
+        Column of each entry.
+    indptr : ndarray of int32, shape (n_rows + 1,)
+        The entries of row i are at ``indptr[i] : indptr[i + 1]``.
+    shape : (n_rows, n_columns)
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    shape: tuple[int, int]
+
+    def as_csr(self) -> "csr_array":
+        """Return the matrix that scipy knows, over the same arrays."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+
+
+def is_sparse(value: object) -> bool:
+    """Whether a value is a matrix or an array of scipy.sparse; where nobody loaded that, it is not."""
+    loaded = sys.modules.get("scipy.sparse")
+    return loaded is not None and bool(loaded.issparse(value))
+
+
+def taken_rows(matrix: Any, rows: slice | np.ndarray) -> SparseRows:
+    """Take some rows of a csr_array or of :class:`SparseRows`: a slice shares their entries, an array copies them."""
+    if isinstance(rows, slice):
+        indptr = matrix.indptr[rows.start : rows.stop + 1]
+        entries: Any = slice(int(indptr[0]), int(indptr[-1]))
+        indptr = indptr - indptr[0]
+    else:
+        starts = matrix.indptr[rows].astype(np.int64)
+        counts = matrix.indptr[rows + 1] - starts
+        entries, indptr = ranges(starts, counts), pointers32(np.cumsum(counts))
+    indices = matrix.indices[entries]
+    data = ones(len(indices)) if is_ones(matrix.data) else matrix.data[entries]
+    return SparseRows(data, indices, indptr, (len(indptr) - 1, matrix.shape[1]))
+
+
+def ones(n: int) -> np.ndarray:
+    """Return n ones in the room of one: values of a matrix that only says which features a token has."""
+    return np.broadcast_to(np.float64(1.0), (n,))
+
+
+def is_ones(values: np.ndarray) -> bool:
+    """Whether values come from :func:`ones`."""
+    return values.strides == (0,)
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Concatenate ``arange(start, start + length)`` over all pairs, without a Python loop."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def pointers32(ends: np.ndarray) -> np.ndarray:
+    """Return 0 and the running totals ``ends`` as the int32 pointers of a CSR matrix; refuse more than they can count."""
+    check_entries(int(ends[-1]) if len(ends) else 0)
+    pointers = np.zeros(len(ends) + 1, dtype=np.int32)
+    pointers[1:] = ends
+    return pointers
+
+
+def check_entries(total: int) -> None:
+    """Refuse more entries than int32 can count."""
+    most = np.iinfo(np.int32).max
+    if total > most:
+        raise InputError(
+            f"one Sequences holds at most {most} features of tokens; got {total}: write a corpus with "
+            "rf.write_corpus and fit that."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Label numbers of all tokens of all sequences, sequences one after the other.
+
+    Parameters
+    ----------
+    ids : ndarray of int32, shape (n_tokens,)
+        Number of the label; -1 where it is not exactly known.
+    lengths : ndarray of int64, shape (n_sequences,)
+    n_labels : int
+    allowed : ndarray of uint8, shape (n_tokens, n_labels), or None
+        1 for every label that the annotation leaves possible (a single 1 where ``ids`` is known). None when
+        everything is known. A token without a 1 is an error.
+    """
+
+    ids: np.ndarray
+    lengths: np.ndarray
+    n_labels: int
+    allowed: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        ids = np.ascontiguousarray(self.ids, dtype=np.int32)
+        lengths = np.ascontiguousarray(self.lengths, dtype=np.int64)
+        if ids.ndim != 1 or int(lengths.sum()) != len(ids):
+            raise InputError(f"{ids.size} labels do not fit lengths that add up to {int(lengths.sum())}.")
+        if len(ids) and (ids.max() >= self.n_labels or ids.min() < -1):
+            raise InputError(f"label numbers must be in -1..{self.n_labels - 1}; got {ids.min()}..{ids.max()}.")
+        object.__setattr__(self, "ids", ids)
+        object.__setattr__(self, "lengths", lengths)
+        object.__setattr__(self, "allowed", self._checked_allowed(ids))
+
+    def _checked_allowed(self, ids: np.ndarray) -> np.ndarray | None:
+        if self.allowed is None:
+            if (ids < 0).any():
+                raise InputError("labels with unknown tokens (-1) need `allowed`, what is possible at each token.")
+            return None
+        allowed = np.ascontiguousarray(self.allowed, dtype=np.uint8)
+        if allowed.shape != (len(ids), self.n_labels):
+            raise InputError(
+                f"allowed must have shape (n_tokens, n_labels) = ({len(ids)}, {self.n_labels}); got {allowed.shape}."
+            )
+        if not allowed.any(axis=1).all():
+            token = int(np.flatnonzero(~allowed.any(axis=1))[0])
+            raise InputError(f"token {token} allows no label at all; give None if nothing is known.")
+        return allowed
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some token's label is not exactly known."""
+        return self.allowed is not None
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """First token of each sequence, and the number of tokens, (n_sequences + 1,)."""
+        return offsets_of(self.lengths)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_sequences,)``."""
+        return (len(self.lengths),)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator["Labels"]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "Labels":
+        if isinstance(key, tuple):
+            key = _strip_ellipsis(key)
+        first, last, picked = _resolve(key, len(self))
+        if picked is None:
+            rows: Any = slice(self.offsets[first], self.offsets[last])
+            lengths = self.lengths[first:last]
+        else:
+            lengths = self.lengths[picked]
+            rows = ranges(self.offsets[picked], lengths)
+        ids = self.ids[rows]
+        known = self.allowed is None or bool((ids >= 0).all())
+        return Labels(ids, lengths, self.n_labels, None if known or self.allowed is None else self.allowed[rows])
+
+    def renumbered(self, number: np.ndarray, n_labels: int) -> "Labels":
+        """Return the same labels by other numbers: label i becomes ``number[i]`` of ``n_labels``.
+
+        A token of which nothing is known stays one.
+        """
+        ids = np.concatenate([number, [-1]]).astype(np.int32)[self.ids]
+        if self.allowed is None:
+            return Labels(ids, self.lengths, n_labels)
+        allowed = np.zeros((len(ids), n_labels), np.uint8)
+        allowed[:, number] = self.allowed
+        allowed[self.allowed.all(axis=1) & (self.ids < 0)] = 1
+        return Labels(ids, self.lengths, n_labels, allowed)

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.cut_texts import CutTexts
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import SparseRows, is_ones, is_sparse, ones, pointers32
+from rulefield.data.sequences import Sequences, SparseRows, is_ones, is_sparse, ones, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
 from rulefield.encode.vocabulary import PORTION, Vocabulary
 from rulefield.exceptions import InputError

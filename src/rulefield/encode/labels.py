@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import offsets_of
+from rulefield.data.sequences import Labels, offsets_of
+from rulefield.encode.schemes import as_scheme
 from rulefield.exceptions import LabelError
 
 _LARGEST = 2**63
@@ -210,3 +210,71 @@ def place(labels: Labels, token: int) -> tuple[int, int]:
     """Sequence and position of a token number."""
     sequence = int(np.searchsorted(offsets_of(labels.lengths), token, side="right")) - 1
     return sequence, token - int(labels.offsets[sequence])
+
+
+def check_possible(
+    labels: Labels, names: Sequence[str], scheme: str | None, masks: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> None:
+    """Refuse gold labels that the scheme makes impossible (their likelihood would be 0).
+
+    Parameters
+    ----------
+    labels : Labels
+        Where it is partial, a sequence is refused when no choice of the unknown labels is possible.
+    names : sequence of str, length n_labels
+    scheme : str or None
+    masks : tuple
+        ``allowed_transitions(names, scheme)``, perhaps with further steps forbidden.
+    """
+    allowed, start, end = masks
+    if allowed.all() and start.all() and end.all():
+        return
+    where = f"under scheme {as_scheme(scheme).value}"
+    ids, filled = labels.ids, labels.lengths > 0
+    heads, tails = labels.offsets[:-1][filled], labels.offsets[1:][filled] - 1
+    for tokens, mask, word in ((heads, start, "begin"), (tails, end, "end")):
+        known = tokens[ids[tokens] >= 0]
+        bad = known[~mask[ids[known]]]
+        if len(bad):
+            i, t = place(labels, int(bad[0]))
+            raise LabelError(
+                f"sequence {i}, token {t}: {names[ids[bad[0]]]!r} cannot {word} a sequence {where}{_ADVICE}"
+            )
+    pairs = np.ones(max(len(ids) - 1, 0), dtype=bool)
+    pairs[heads[heads > 0] - 1] = False
+    pairs &= (ids[:-1] >= 0) & (ids[1:] >= 0)
+    left = np.flatnonzero(pairs)
+    bad = left[~allowed[ids[left], ids[left + 1]]]
+    if len(bad):
+        i, t = place(labels, int(bad[0]) + 1)
+        step = f"{names[ids[bad[0] + 1]]!r} after {names[ids[bad[0]]]!r}"
+        raise LabelError(f"sequence {i}, token {t}: {step} is impossible {where}{_ADVICE}")
+    if labels.allowed is not None:
+        _check_partial(labels, masks, where)
+
+
+_ADVICE = "; correct the labels, convert them (rulefield.encode.spans.convert), or use scheme=None."
+
+
+def _check_partial(labels: Labels, masks: tuple[np.ndarray, np.ndarray, np.ndarray], where: str) -> None:
+    allowed, start, end = masks
+    assert labels.allowed is not None
+    options = labels.allowed.astype(bool)
+    for i in np.flatnonzero(labels.lengths > 0):
+        first, last = labels.offsets[i], labels.offsets[i + 1]
+        if (labels.ids[first:last] >= 0).all():
+            continue
+        reach = options[first] & start
+        for row in range(first + 1, last):
+            if not reach.any():
+                break
+            reach = options[row] & allowed[reach].any(axis=0)
+        else:
+            row = last
+            reach = reach & end
+        if not reach.any():
+            token = min(row, last) - 1 - first
+            raise LabelError(
+                f"sequence {i}: whatever the unknown labels are, no labeling up to token {token} is possible "
+                f"{where}{_ADVICE}"
+            )

@@ -120,8 +120,8 @@ class TokenFeatures(TransformerMixin, Estimator):
 
     def _current(self) -> "Describer":
         """Give the describer of the present parameters; it is made anew when one was replaced."""
-        values = list(self.get_params(deep=False).values())
-        made = getattr(self, "_made", None)
+        values = [value for name, value in vars(self).items() if name != "_made"]
+        made = vars(self).get("_made")
         if made is None or any(a is not b for a, b in zip(made[0], values)):
             self._made = made = (values, Describer(self))
         return made[1]

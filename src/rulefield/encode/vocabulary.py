@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.sparse_rows import ranges
+from rulefield.data.sequences import ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.light import affordable
 from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_spans, hash_strings, keep_known, number_strings

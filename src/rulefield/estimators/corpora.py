@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.plain_json import read_json
+from rulefield.data.sequences import is_ones
 from rulefield.data.source import Source
-from rulefield.data.sparse_rows import is_ones
 from rulefield.datasets.folder import read_lines
 from rulefield.encode.corpora.corpus import (
     DESCRIPTION,

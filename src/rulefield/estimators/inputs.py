@@ -11,13 +11,11 @@ import numpy as np
 from rulefield.data.cut_texts import CutTexts
 from rulefield.data.limits import LARGE_FEATURE
 from rulefield.data.scored import Scored, is_scored
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import is_ones
+from rulefield.data.sequences import Sequences, is_ones
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
-from rulefield.encode.keyed.groups import GroupNumbers
 from rulefield.encode.keyed.hashed import BucketNames, HashedFeatures
-from rulefield.encode.keyed.tokens import CrowdedError, TokenKeys
+from rulefield.encode.keyed.tokens import CrowdedError, GroupNumbers, TokenKeys
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Buckets

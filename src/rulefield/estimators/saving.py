@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypedDict, get_type_hints
 
 import numpy as np
 
-from rulefield.data.sparse_rows import is_sparse
+from rulefield.data.sequences import is_sparse
 from rulefield.estimators.parameters import Table, check_parameters
 from rulefield.estimators.types import Transformer, as_transformer
 from rulefield.exceptions import ModelFileError, callers_level

@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.labels import Labels
 from rulefield.data.scored import Scored, is_scored
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import SparseRows
+from rulefield.data.sequences import Labels, Sequences, SparseRows
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
-from rulefield.models.chain_structure import label_masks
+from rulefield.models.pairs import label_masks
 
 
 def check_some_tokens(X: SequencesLike) -> None:

@@ -6,12 +6,10 @@ from typing import Annotated
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InputError
 from rulefield.forms import flags, index
-from rulefield.models.chain_structure import Structure, structure_of
-from rulefield.models.pairs import CsrRows, PairTable, csr_rows
+from rulefield.models.pairs import CsrRows, PairTable, Structure, csr_rows, structure_of
 from rulefield.problem.chain import ChainPotentials
 
 

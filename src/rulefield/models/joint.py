@@ -8,8 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InputError
 from rulefield.forms import flags, index
 from rulefield.models.chain import ChainModel

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.data.sparse_rows import ranges
+from rulefield.data.sequences import ranges
 from rulefield.exceptions import InputError
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rulefield as rf
 from rulefield import ChainCRF
-from rulefield.data.sparse_rows import pointers32
+from rulefield.data.sequences import pointers32
 from rulefield.datasets import make_addresses
 from rulefield.encode.features import FeatureEncoder
 from rulefield.estimators.chain.estimator import LEAST_APART

@@ -6,8 +6,7 @@ from scipy.optimize import check_grad
 
 import rulefield as rf
 from rulefield import rules as r
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InputError
 from rulefield.inference.sequences.exact import forward_backward, kbest, viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood

@@ -13,8 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from oracles.segments import SCHEMES
 from rulefield import rules as r
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.spans import convert, spans
 from rulefield.estimators.saving import load
 from rulefield.estimators.segments import estimator as module

@@ -9,8 +9,7 @@ from scipy.optimize import approx_fprime
 
 from oracles.chain_likelihood import objective_by_enumeration
 from oracles.labeled_chains import random_allowed, random_labels, random_sequences
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import rulefield as rf
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.datasets import make_addresses
 from rulefield.estimators.chain.estimator import CHOSEN_L1_TOL
 from rulefield.exceptions import InputError

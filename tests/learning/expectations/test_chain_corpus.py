@@ -9,9 +9,9 @@ from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 from oracles.joint import problem
-from rulefield.data.labels import Labels
+from rulefield.data.sequences import Labels
+from rulefield.estimators.chain.expectations import presumed
 from rulefield.learning.expectations.corpus import ChainCorpus, JointCorpus
-from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.expectations.posterior import Posterior
 from rulefield.learning.expectations.regularized import RegularizedObjective, minimize_regularized
 from rulefield.learning.expectations.tilted import TiltedCorpus

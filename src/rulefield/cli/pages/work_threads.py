@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from rulefield.interrupts import check, until
-from rulefield.learning.chain.parts import give_back
+from rulefield.parallel import give_back
 
 T = TypeVar("T")
 LONG_SECONDS = 1.0

@@ -9,10 +9,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from rulefield.data.labels import Labels
 from rulefield.data.plain_json import read_json
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import SparseRows, is_ones, ones
+from rulefield.data.sequences import Labels, Sequences, SparseRows, is_ones, ones
 from rulefield.encode.corpora.mapped import MappedArrays
 from rulefield.encode.vocabulary import Buckets, Vocabulary
 from rulefield.exceptions import InputError, ModelFileError

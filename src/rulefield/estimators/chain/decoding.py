@@ -5,8 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.sequences.exact import clamp, log_partition_batch, score_batch, viterbi_batch
 from rulefield.models.chain import ChainModel

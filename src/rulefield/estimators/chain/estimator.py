@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rulefield.data.labels import Labels
 from rulefield.data.scored import is_scored
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.corpora.corpus import Corpus
-from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
@@ -66,7 +64,6 @@ from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2, Penalties, Penalty, choose_penalties
 from rulefield.learning.chain.stochastic import Stream
-from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.fit_log import FitResult, counted_from
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -434,6 +431,8 @@ class ChainCRF(SequenceEstimator):
 
     def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
         """Return labels in which tokens of which nothing is known have the initial label."""
+        from rulefield.estimators.chain.expectations import presumed
+
         masks = model.allowed, model.allowed_start, model.allowed_end
         return presumed(labels, list(names.classes_).index(self.initial_label), masks)
 

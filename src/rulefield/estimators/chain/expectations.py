@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.labels import LabelEncoder, place
 from rulefield.estimators.expectation_training import (
     ExpectationOptions,
@@ -21,11 +20,12 @@ from rulefield.estimators.expectation_training import (
 )
 from rulefield.estimators.expectations import keeper_of
 from rulefield.exceptions import InputError, RuleError
+from rulefield.inference.sequences.exact import log_partition_batch
 from rulefield.learning.chain.penalties import Penalties
 from rulefield.learning.expectations.corpus import ChainCorpus
 from rulefield.learning.fit_log import Callback, FitResult
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_structure import Allowed, label_masks
+from rulefield.models.pairs import Allowed, label_masks
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
@@ -107,3 +107,39 @@ def chain_expectations(
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
     forbidden, expected = compiled_expectations(keeper.expectations, task, tokens, weight)
     return ChainExpectations(expected, forbidden, expectation_options(keeper, penalties.l2, crf.max_iter, crf.tol))
+
+
+# --- presumed labels ------------------------------------------------------------------------------
+
+
+def presumed(labels: Labels, label: int, allowed: Allowed) -> Labels:
+    """Return ``labels`` with ``label`` at every token of which nothing is known: where learning from partial labels begins.
+
+    Positives-only annotation says of no token that it lies outside. Where labels were kept at random, a model of "marked
+    or not" ranks tokens as the true one does (Elkan and Noto, Learning classifiers from only positive and unlabeled data,
+    2008); an expectation then moves its level. From weights that know nothing the same search ends in a poor maximum.
+    Sequences that would have no labeling left that ``allowed`` (transitions, starts, ends) permits stay as they are.
+    """
+    if labels.allowed is None:
+        return labels
+    unknown = labels.allowed.all(axis=1)
+    masks = labels.allowed.copy()
+    masks[unknown] = np.arange(labels.n_labels) == label
+    possible = np.isfinite(_paths(masks, labels, allowed))
+    kept = np.repeat(possible, labels.lengths)
+    masks[~kept] = labels.allowed[~kept]
+    ids = np.where(masks.sum(axis=1) == 1, masks.argmax(axis=1), -1)
+    return Labels(ids, labels.lengths, labels.n_labels, None if (ids >= 0).all() else masks)
+
+
+def _paths(masks: np.ndarray, labels: Labels, allowed: Allowed) -> np.ndarray:
+    """Logarithm of the number of labelings of each sequence, (n_sequences,)."""
+    unary = _zero_where(masks)
+    filled = labels.lengths > 0
+    unary[labels.offsets[:-1][filled]] += _zero_where(allowed[1])
+    unary[labels.offsets[1:][filled] - 1] += _zero_where(allowed[2])
+    return log_partition_batch(unary, _zero_where(allowed[0]), labels.offsets)
+
+
+def _zero_where(mask: np.ndarray) -> np.ndarray:
+    return np.where(np.asarray(mask, bool), 0.0, -np.inf)

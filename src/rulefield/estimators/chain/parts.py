@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
@@ -31,8 +30,8 @@ from rulefield.learning.chain.penalties import AUTO
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.fit_log import counted_from, run_passes
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_structure import structure_of_parts
 from rulefield.models.chain_transfer import grown, restricted
+from rulefield.models.pairs import structure_of_parts
 from rulefield.parallel import Executor, executor_of, n_threads
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rulefield.data.labels import Labels
+from rulefield.data.sequences import Labels
 from rulefield.estimators.answers import Answers, Ask
 from rulefield.estimators.base import Batch
 from rulefield.estimators.joint.labels import TaskLabels

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.labels import Labels
+from rulefield.data.sequences import Labels
 from rulefield.encode.labels import LabelEncoder, check_lengths, nearest
 from rulefield.exceptions import LabelError
 

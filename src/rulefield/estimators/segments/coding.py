@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.schemes import OUTSIDE, Component, Scheme, as_scheme, format_path
 from rulefield.encode.spans import SegmentTable, prefix_of
 from rulefield.exceptions import InputError

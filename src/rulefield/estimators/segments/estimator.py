@@ -8,9 +8,8 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus
-from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import ProgressLine, report_fit

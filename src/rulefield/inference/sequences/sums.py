@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.data.sparse_rows import ranges
+from rulefield.data.sequences import ranges
 from rulefield.inference.checker import amounts_of, costs_of
 from rulefield.inference.flatten import Flat, flatten
 from rulefield.inference.sequences.prepare import local_edges

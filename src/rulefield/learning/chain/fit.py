@@ -5,10 +5,11 @@ import numpy as np
 from rulefield.exceptions import ClusterError
 from rulefield.interrupts import check, deferred
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk, give_back
+from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
 from rulefield.learning.lbfgs import minimize_owlqn
+from rulefield.parallel import give_back
 
 # Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
 LEAST_SCORES = 1_000_000

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
-from rulefield.data.sparse_rows import SparseRows
+from rulefield.data.sequences import Labels, Sequences, SparseRows
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.sequences.exact import forward_backward
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard

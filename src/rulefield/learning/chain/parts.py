@@ -11,8 +11,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from ctypes import CDLL
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
@@ -20,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.data.labels import Labels
+from rulefield.data.sequences import Labels
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.corpora.mapped import MappedArrays, write_arrays
+from rulefield.encode.labels import check_possible
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.encode.spans import check_possible
 from rulefield.exceptions import InputError, LabelError
 from rulefield.forms import arrays_of, record_of
 from rulefield.interrupts import check
@@ -35,8 +34,8 @@ from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_structure import SeenWeights, seen_weights
 from rulefield.models.chain_transfer import restricted
+from rulefield.models.pairs import SeenWeights, seen_weights
 from rulefield.outputs import whole_file
 from rulefield.parallel import Executor, Threads
 
@@ -238,15 +237,6 @@ def _packed_path(scratch: str, k: int) -> Path:
 def model_in(scratch: str) -> ChainModel:
     """Return the model of all parts, mapped."""
     return record_of(ChainModel, MappedArrays(Path(scratch) / f"{MODEL}.safetensors"))
-
-
-def give_back() -> None:
-    """Give memory that was freed back to the system, if the C library keeps it (glibc; elsewhere nothing is done).
-
-    Arrays of packing and of stochastic steps leave holes that are too small for the vectors of L-BFGS: a tenth of a fit.
-    """
-    with suppress(OSError, AttributeError, TypeError):
-        CDLL(None).malloc_trim(0)
 
 
 # --- the whole ------------------------------------------------------------------------------------

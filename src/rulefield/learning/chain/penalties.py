@@ -6,8 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.inference.sequences.exact import viterbi_batch
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.inference.sequences.joint.exact import JointSums, joint_marginals
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel

@@ -14,7 +14,7 @@ from ctypes import CDLL
 from itertools import islice
 from numbers import Integral
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -71,23 +71,10 @@ def give_back() -> None:
         CDLL(None).malloc_trim(0)
 
 
-class Executor(Protocol):
-    """Where parts are worked on: threads of this process, or workers of a cluster.
-
-    ``apart``: by other processes, to which tasks and from which answers are sent.
-    """
-
-    apart: bool
-
-    def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
-        """Return ``[function(item, *shared) for item in items]``."""
-
-    def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
-        """Give the same one by one; items are taken as they are needed."""
-
-
 class Threads:
     """The executor of one machine: kernels release the GIL. Threads start with the first work for two.
+
+    ``apart``: whether tasks and answers are sent to other processes.
 
     Parameters
     ----------
@@ -106,20 +93,7 @@ class Threads:
         items = list(items)
         if self.n == 1 or len(items) < 2:
             return [_checked(function, item, *shared) for item in items]
-        self._pool = self._pool or ThreadPoolExecutor(self.n)
-        function = carried(function)
-        futures = [self._pool.submit(function, item, *shared) for item in items]
-        answers = []
-        try:
-            for future in futures:
-                answers.append(future.result())
-                check()
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            wait(futures)
-            raise
-        return answers
+        return list(self.stream(function, items, *shared))
 
     def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
         """Give the same one by one; no more than two items per thread are taken ahead."""
@@ -171,10 +145,6 @@ class Workers:
 
     def __init__(self, client: Any):
         self.client = client
-
-    def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
-        """Return ``[function(item, *shared) for item in items]``."""
-        return list(self.stream(function, items, *shared))
 
     def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
         """Give the same one by one; no more than three items per thread are taken ahead."""

@@ -1,13 +1,13 @@
-"""Expectations in training, for every estimator that takes them: options, compilation, the fit, the report."""
+"""Expectations in training, for every estimator that takes them: compilation, the fit, the report."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from rulefield.estimators.expectations import GeneralizedExpectation, Keeper, PosteriorRegularization
+from rulefield.estimators.expectations import Keeper, PosteriorRegularization
 from rulefield.exceptions import MissedExpectationWarning, RuleError, callers_level
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.regularized import (
@@ -58,55 +58,107 @@ class ExpectationReport:
 
 
 @dataclass(frozen=True)
-class ExpectationOptions:
-    """How to fit: the method for expectations, its slack or strength, penalty, limits."""
-
-    method: str
-    l2: float
-    max_iter: int
-    tol: float
-    slack: float = 0.0
-    strength: float = 0.0
-
-
-def expectation_options(
-    keeper: Keeper | None, l2: float, max_iter: int | None, tol: float | None
-) -> ExpectationOptions:
-    """Return how to fit: as the keeper of the expectations says."""
-    max_iter, tol = max_iter or DEFAULT_ITERATIONS, DEFAULT_TOL if tol is None else tol
-    if isinstance(keeper, GeneralizedExpectation):
-        return ExpectationOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
-    k = PosteriorRegularization() if keeper is None else keeper
-    return ExpectationOptions("pr", l2, max_iter, tol, slack=k.slack)
-
-
-def compiled_expectations(
-    expectations: Sequence[Expectation] | None,
-    tasks: Mapping[Any, tuple[Sequence[str], str | None]],
-    tokens: Sequence[Sequence[Any]],
-    weight: np.ndarray | None = None,
-) -> tuple[np.ndarray, Expected]:
-    """Return the joint states that ``.at_most(0)`` forbids, bool (S,), and all other expectations, compiled.
+class ExpectationTraining:
+    """What should hold on average while a model is trained, compiled for its corpus, and how to fit.
 
     Parameters
     ----------
-    expectations : list of expectations
-    tasks : dict of task to (labels, scheme)
-    tokens : list of sequences of tokens
-    weight : ndarray, shape (n_sequences,), optional
-        Of the sequences: a sequence of weight 2 counts twice in every share.
+    expected : list of (Expectation, CompiledExpectation)
+    forbidden : ndarray of bool, shape (S,)
+        Joint states that ``.at_most(0)`` forbids.
+    keeper : PosteriorRegularization or GeneralizedExpectation
+    l2, max_iter, tol
     """
-    check_ranges(expectations or [])
-    compiler = ExpectationCompiler(tasks)
-    forbidden = np.zeros(int(np.prod(compiler.sizes)), bool)
-    kept = []
-    for expectation in expectations or []:
-        compiled = compiler(expectation, tokens, weight)
-        if _forbids(expectation):
-            forbidden |= compiled.node[1] > 0
-        else:
-            kept.append((expectation, compiled))
-    return forbidden, kept
+
+    expected: Expected
+    forbidden: np.ndarray
+    keeper: Keeper
+    l2: float
+    max_iter: int
+    tol: float
+
+    @classmethod
+    def of(
+        cls,
+        keeper: Keeper | None,
+        tasks: Mapping[Any, tuple[Sequence[str], str | None]],
+        tokens: Sequence[Sequence[Any]],
+        weight: np.ndarray | None,
+        *,
+        l2: float,
+        max_iter: int | None,
+        tol: float | None,
+    ) -> Self:
+        """Compile the expectations of a keeper (None: there are none).
+
+        Parameters
+        ----------
+        tasks : dict of task to (labels, scheme)
+        tokens : list of sequences of tokens
+        weight : ndarray, shape (n_sequences,), optional
+            Of the sequences: a sequence of weight 2 counts twice in every share.
+        """
+        keeper = PosteriorRegularization() if keeper is None else keeper
+        expectations = list(keeper.expectations or [])
+        check_ranges(expectations)
+        compiler = ExpectationCompiler(tasks)
+        forbidden = np.zeros(int(np.prod(compiler.sizes)), bool)
+        kept = []
+        for expectation in expectations:
+            compiled = compiler(expectation, tokens, weight)
+            if _forbids(expectation):
+                forbidden |= compiled.node[1] > 0
+            else:
+                kept.append((expectation, compiled))
+        return cls(kept, forbidden, keeper, l2, max_iter or DEFAULT_ITERATIONS, DEFAULT_TOL if tol is None else tol)
+
+    @property
+    def slack(self) -> float:
+        """How far each expectation may be missed under q."""
+        return self.keeper.slack if isinstance(self.keeper, PosteriorRegularization) else 0.0
+
+    def fit(self, corpus: JointCorpus, start: np.ndarray, show: Callback) -> ExpectationFit:
+        """Learn from ``start`` by the method of the keeper; Ctrl-C keeps the newest weights."""
+        if isinstance(self.keeper, PosteriorRegularization) or not self.expected:
+            return minimize_regularized(self._regularized(corpus), start, self.max_iter, self.tol, show)
+        objective = GeneralizedObjective(corpus, self._compiled, self.l2, self.keeper.strength)
+        done = minimize_lbfgs(objective, start, self.max_iter, self.tol, show, n_jobs=corpus.n_jobs)
+        return ExpectationFit.of(done, np.zeros(0), objective.shares)
+
+    def reports(self, corpus: JointCorpus, fit: ExpectationFit) -> list[ExpectationReport]:
+        """How every expectation fared on the training corpus: under q, under the model, in predictions."""
+        if not self.expected:
+            return []
+        tilted = TiltedCorpus(corpus, self._compiled)
+        tilted.set_theta(fit.theta, clamp=False)
+        _, model = tilted.evaluate(np.zeros(len(self.expected)))
+        under_q, multipliers = model, np.zeros(len(self.expected))
+        if isinstance(self.keeper, PosteriorRegularization):
+            under_q, multipliers = fit.shares, self._regularized(corpus).posterior.tau(fit.nu)
+        return [
+            ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t), float(b))
+            for (e, _), q, p, t, b in zip(self.expected, under_q, model, multipliers, tilted.best_shares())
+        ]
+
+    def warn_of_missed(self, reports: Sequence[ExpectationReport]) -> None:
+        """Warn if q does not meet an expectation: what is known, or another expectation, contradicts it."""
+        if not isinstance(self.keeper, PosteriorRegularization):
+            return
+        for report in reports:
+            if not report.low - self.slack - MISSED <= report.under_q <= report.high + self.slack + MISSED:
+                warnings.warn(
+                    f"{report.expectation} could not be met: it is {report.under_q:.4g} in training; the known labels, or "
+                    "the other expectations, contradict it.",
+                    MissedExpectationWarning,
+                    stacklevel=callers_level(),
+                )
+
+    @property
+    def _compiled(self) -> list[CompiledExpectation]:
+        return [compiled for _, compiled in self.expected]
+
+    def _regularized(self, corpus: JointCorpus) -> RegularizedObjective:
+        return RegularizedObjective(corpus, self._compiled, self.l2, self.slack, DUAL_TOL)
 
 
 def check_ranges(expectations: Sequence[Expectation]) -> None:
@@ -132,67 +184,3 @@ def _forbids(expectation: Expectation) -> bool:
         and quantity.after is None
         and quantity.given is None
     )  # fmt: skip
-
-
-def fit_with_expectations(
-    corpus: JointCorpus,
-    expected: Expected,
-    start: np.ndarray,
-    options: ExpectationOptions,
-    show: Callback,
-) -> ExpectationFit:
-    """Learn from ``start`` by the method that the options name; Ctrl-C keeps the newest weights."""
-    o, compiled = options, [c for _, c in expected]
-    if o.method == "ge" and compiled:
-        return _penalized(GeneralizedObjective(corpus, compiled, o.l2, o.strength), start, o, show)
-    return minimize_regularized(_objective(corpus, compiled, o), start, o.max_iter, o.tol, show)
-
-
-def _objective(
-    corpus: JointCorpus, compiled: list[CompiledExpectation], o: ExpectationOptions
-) -> RegularizedObjective:
-    return RegularizedObjective(corpus, compiled, o.l2, o.slack, DUAL_TOL)
-
-
-def _penalized(
-    objective: GeneralizedObjective, start: np.ndarray, options: ExpectationOptions, show: Callback
-) -> ExpectationFit:
-    """Minimize by L-BFGS."""
-    n_jobs = objective.tilted.corpus.n_jobs
-    done = minimize_lbfgs(objective, start, options.max_iter, options.tol, show, n_jobs=n_jobs)
-    return ExpectationFit.of(done, np.zeros(0), objective.shares)
-
-
-def expectation_reports(
-    corpus: JointCorpus, expected: Expected, outcome: ExpectationFit, options: ExpectationOptions
-) -> list[ExpectationReport]:
-    """How every expectation fared on the training corpus: under q, under the model, in predictions."""
-    if not expected:
-        return []
-    compiled = [c for _, c in expected]
-    tilted = TiltedCorpus(corpus, compiled)
-    tilted.set_theta(outcome.theta, clamp=False)
-    _, model = tilted.evaluate(np.zeros(len(expected)))
-    best = tilted.best_shares()
-    if options.method == "ge":
-        under_q, multipliers = model, np.zeros(len(expected))
-    else:
-        under_q, multipliers = outcome.shares, _objective(corpus, compiled, options).posterior.tau(outcome.nu)
-    return [
-        ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t), float(b))
-        for (e, _), q, p, t, b in zip(expected, under_q, model, multipliers, best)
-    ]
-
-
-def warn_of_missed(reports: Sequence[ExpectationReport], options: ExpectationOptions) -> None:
-    """Warn if q does not meet an expectation: what is known, or another expectation, contradicts it."""
-    if options.method == "ge":
-        return
-    for report in reports:
-        if not report.low - options.slack - MISSED <= report.under_q <= report.high + options.slack + MISSED:
-            warnings.warn(
-                f"{report.expectation} could not be met: it is {report.under_q:.4g} in training; the known labels, or "
-                "the other expectations, contradict it.",
-                MissedExpectationWarning,
-                stacklevel=callers_level(),
-            )

@@ -1,23 +1,13 @@
 """Expectations and presumed labels in the training of a single chain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.labels import LabelEncoder, place
-from rulefield.estimators.expectation_training import (
-    ExpectationOptions,
-    ExpectationReport,
-    Expected,
-    compiled_expectations,
-    expectation_options,
-    expectation_reports,
-    fit_with_expectations,
-    warn_of_missed,
-)
+from rulefield.estimators.expectation_training import ExpectationReport, ExpectationTraining
 from rulefield.estimators.expectations import keeper_of
 from rulefield.exceptions import InputError, RuleError
 from rulefield.inference.sequences.exact import log_partition_batch
@@ -34,13 +24,8 @@ TASK = "label"
 """Name of the only task: ``share(label="B-PER")`` and ``share("B-PER")`` are the same."""
 
 
-@dataclass(frozen=True)
-class ChainExpectations:
+class ChainExpectations(ExpectationTraining):
     """What should hold on average while a chain is trained: compiled for the corpus, and how to fit."""
-
-    expected: Expected
-    forbidden: np.ndarray
-    options: ExpectationOptions
 
     def without_forbidden(self, allowed: Allowed) -> Allowed:
         """Masks of permitted transitions, starts and ends without the labels that no token may have."""
@@ -65,7 +50,7 @@ class ChainExpectations:
             value = e.node[e.token_class]
             least = times @ np.where(masks, value, np.inf).min(axis=1) / e.total
             most = times @ np.where(masks, value, -np.inf).max(axis=1) / e.total
-            if least > e.high + self.options.slack or most < e.low - self.options.slack:
+            if least > e.high + self.slack or most < e.low - self.slack:
                 raise RuleError(
                     f"{written.label} contradicts the labels: what is known leaves it between {least:.4g} and "
                     f"{most:.4g}; correct its range, or leave more unknown."
@@ -84,9 +69,9 @@ class ChainExpectations:
     ) -> tuple[FitResult, list[ExpectationReport]]:
         """Fit under the expectations, from the weights ``start``."""
         corpus = ChainCorpus(model, data, labels, sample_weight, n_jobs)
-        done = fit_with_expectations(corpus, self.expected, start, self.options, show)
-        reports = expectation_reports(corpus, self.expected, done, self.options)
-        warn_of_missed(reports, self.options)
+        done = self.fit(corpus, start, show)
+        reports = self.reports(corpus, done)
+        self.warn_of_missed(reports)
         return done, reports
 
 
@@ -105,8 +90,8 @@ def chain_expectations(
         if is_set:
             raise InputError(f"expectations do not go with {name}={getattr(crf, name)!r}; leave one of them out.")
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
-    forbidden, expected = compiled_expectations(keeper.expectations, task, tokens, weight)
-    return ChainExpectations(expected, forbidden, expectation_options(keeper, penalties.l2, crf.max_iter, crf.tol))
+    how: dict[str, Any] = {"l2": penalties.l2, "max_iter": crf.max_iter, "tol": crf.tol}
+    return ChainExpectations.of(keeper, task, tokens, weight, **how)
 
 
 # --- presumed labels ------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from rulefield.learning.fit_log import counted_from, run_passes
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import grown, restricted
 from rulefield.models.pairs import structure_of_parts
-from rulefield.parallel import Executor, executor_of, n_threads
+from rulefield.parallel import Threads, Workers, executor_of, n_threads
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
@@ -71,7 +71,7 @@ def _check(crf: "ChainCRF", y: LabelsLike | None) -> None:
             raise InputError(f"{name} needs the data in memory; leave it out to fit a corpus, or give lists.")
 
 
-def _model(crf: "ChainCRF", corpus: Corpus, executor: Executor) -> ChainModel:
+def _model(crf: "ChainCRF", corpus: Corpus, executor: Threads | Workers) -> ChainModel:
     names = [str(label) for label in corpus.classes]
     tasks = (LookTask(corpus.place, k, crf.scheme) for k in range(len(corpus.parts)))
     parts = ((part, corpus.columns(k)) for k, part in enumerate(executor.stream(look_through, tasks)))

@@ -11,13 +11,7 @@ from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.chain.explanations import ChainExplainer
-from rulefield.estimators.expectation_training import (
-    compiled_expectations,
-    expectation_options,
-    expectation_reports,
-    fit_with_expectations,
-    warn_of_missed,
-)
+from rulefield.estimators.expectation_training import ExpectationTraining
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import ProgressLine, report_fit
@@ -241,23 +235,23 @@ class JointCRF(SequenceEstimator):
         tokens = [tokens_of(X, i) for i in range(len(data))]
         tasks_of = {task: (names.classes[task], self._scheme(task)) for task in tasks}
         weight = checked_weights(sample_weight, len(data))
-        forbidden, expected = compiled_expectations(keeper.expectations if keeper else None, tasks_of, tokens, weight)
-        model = self._model(data, labels, names, encoder, forbidden)
+        how: dict[str, Any] = {"l2": self.l2, "max_iter": self.max_iter, "tol": self.tol}
+        training = ExpectationTraining.of(keeper, tasks_of, tokens, weight, **how)
+        model = self._model(data, labels, names, encoder, training.forbidden)
         corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
         start, interrupted = self._single_tasks(model, data, labels, weight)
-        options = expectation_options(keeper, self.l2, self.max_iter, self.tol)
         if interrupted is None:
             with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
-                outcome = fit_with_expectations(corpus, expected, start, options, progress)
+                outcome = training.fit(corpus, start, progress)
         else:
             outcome = ExpectationFit.of(replace(interrupted, theta=start), np.zeros(0), np.zeros(0))
         self.tasks_, self.classes_ = tasks, {task: object_array(own) for task, own in names.classes.items()}
         self.model_, self.theta_ = model, outcome.theta
         self._encoder, self._names = encoder, names
-        self.expectations_ = [] if interrupted else expectation_reports(corpus, expected, outcome, options)
+        self.expectations_ = [] if interrupted else training.reports(corpus, outcome)
         report_fit(self, outcome)
         if not outcome.interrupted:
-            warn_of_missed(self.expectations_, options)
+            training.warn_of_missed(self.expectations_)
         return self
 
     def _task_names(self, y: LabelsLike) -> list[str]:

@@ -72,8 +72,6 @@ class SegmentDecoder:
         best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, labels, scores)
         return opens, labels, scores
 
-        return Segmentation(opens, labels)
-
     def _log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
         _, totals, parts = self._sums(data, False)
         scores = np.empty(len(totals))

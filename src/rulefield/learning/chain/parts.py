@@ -37,7 +37,7 @@ from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import restricted
 from rulefield.models.pairs import SeenWeights, seen_weights
 from rulefield.outputs import whole_file
-from rulefield.parallel import Executor, Threads
+from rulefield.parallel import Threads, Workers
 
 MODEL = "model"
 SCRATCH = ".fit-"
@@ -283,7 +283,7 @@ class CorpusLikelihood:
         Without observation-conditioned transitions.
     scratch : str
         A folder for the packed parts (about 270 bytes per token); every worker must see it.
-    executor : Executor
+    executor : Threads or Workers
     l2 : float
     sample_weight : ndarray of float64, shape (n_sequences,), optional
 
@@ -297,7 +297,7 @@ class CorpusLikelihood:
         corpus: Corpus,
         model: ChainModel,
         scratch: str,
-        executor: Executor,
+        executor: Threads | Workers,
         *,
         l2: float = 0.0,
         sample_weight: np.ndarray | None = None,

@@ -192,7 +192,7 @@ def test_no_worker_for_long_is_told(monkeypatch):
         distributed.Client(cluster) as client,
         pytest.raises(ClusterError, match="no worker for 1 s"),
     ):
-        Workers(client).map(abs, [1])
+        list(Workers(client).stream(abs, [1]))
 
 
 def test_partitions_and_grid_search_run_on_the_workers(client):

@@ -111,21 +111,6 @@ def explain_weights(
     )
 
 
-def explain_token(
-    token: Any,
-    labels: tuple[Any, Any],
-    chances: tuple[Any, Any],
-    features: list[Contribution],
-    moves: list[Contribution],
-    top: int,
-) -> TokenExplanation:
-    """Explain a label against the runner-up, of which ``labels`` and ``chances`` (probabilities) are pairs."""
-    margin = sum(value for _, value in features) + sum(value for _, value in moves)
-    (label, other), (chance, other_chance) = labels, chances
-    parts = most(features, top), most(moves, top)
-    return TokenExplanation(token, label, float(chance), other, float(other_chance), margin, *parts)
-
-
 def pair_weights(table: PairTable, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the weights of (feature, label) pairs; 0 for those that have none."""
     if not len(table.label):
@@ -142,19 +127,6 @@ def pair_weights(table: PairTable, weights: np.ndarray, features: np.ndarray, la
         low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
     place = np.minimum(low, last)
     return np.where((low < stop) & (table.label[place] == labels), weights[place], 0.0)
-
-
-def feature_scores(
-    table: PairTable, weights: np.ndarray, rows: CsrRows, t: int, label: int, names: Sequence[str]
-) -> dict[str, float]:
-    """Score that each feature of row ``t`` gives a label, by name."""
-    own = slice(int(rows[0][t]), int(rows[0][t + 1]))
-    features = rows[1][own].astype(np.int64)
-    scores = every_value(rows)[own] * pair_weights(table, weights, features, np.full(len(features), label))
-    found: dict[str, float] = {}
-    for feature, score in zip(features.tolist(), scores.tolist()):
-        found[names[feature]] = found.get(names[feature], 0.0) + score
-    return found
 
 
 def feature_differences(

@@ -262,12 +262,7 @@ class ChainModel:
         self, theta: np.ndarray, sequences: Sequences, i: int, pairwise: np.ndarray | None = None
     ) -> ChainPotentials:
         """Potentials of sequence ``i``; give ``pairwise(theta)`` where many sequences share it."""
-        unary = self.state_scores(theta, self.rows(sequences, i))
-        if sequences.scores is not None:
-            unary += sequences.scores[slice(*span(sequences, i))]
-        if len(unary):
-            unary[0] += self.start_scores(theta)
-            unary[-1] += self.end_scores(theta)
+        unary = self.unary(theta, sequences[i])
         if self.conditioned:
             return ChainPotentials(unary, self.step_pairwise(theta, sequences, i))
         return ChainPotentials(unary, self.pairwise(theta) if pairwise is None else pairwise)
@@ -308,7 +303,7 @@ class ChainModel:
 
         Costs O(entries of the sequence), whatever the length of theta. ``theta @ features == score`` for permitted labelings.
         """
-        self._add_features(theta, self.rows(sequences, i), np.asarray(labeling), scale)
+        self.add_all_features(theta, sequences[i], labeling, np.full(len(labeling), scale))
 
     def joint_features(self, sequences: Sequences, labelings: np.ndarray) -> np.ndarray:
         """Sum over all sequences of the features under ``labelings`` (n_tokens,): theta-shaped counts."""
@@ -337,18 +332,6 @@ class ChainModel:
             steps[arrive] = y[arrive - 1].astype(np.int64) * self.n_labels + y[arrive]
             self.step_pairs.add_counts(rows, steps, scale, layout.step(theta))
 
-    def _add_features(self, theta: np.ndarray, rows: CsrRows, y: np.ndarray, scale: float) -> None:
-        if len(y) == 0:
-            return
-        layout, (indptr, indices, values) = self.layout, rows
-        self.pairs.add_counts(rows, y, scale, layout.state(theta))
-        _add_known(layout.transition(theta), self._transition_position[y[:-1], y[1:]], scale)
-        _add_known(layout.start(theta), self._start_position[y[:1]], scale)
-        _add_known(layout.end(theta), self._end_position[y[-1:]], scale)
-        if self.conditioned:
-            steps = y[:-1].astype(np.int64) * self.n_labels + y[1:]
-            self.step_pairs.add_counts((indptr[1:], indices, values), steps, scale, layout.step(theta))
-
     @cached_property
     def _transition_position(self) -> np.ndarray:
         position = np.full((self.n_labels, self.n_labels), -1, np.int64)
@@ -375,6 +358,5 @@ def _positions(label: np.ndarray, n_labels: int) -> np.ndarray:
     return position
 
 
-def _add_known(weights: np.ndarray, position: np.ndarray, scale: float | np.ndarray) -> None:
-    scales = np.broadcast_to(scale, position.shape)
-    np.add.at(weights, position[position >= 0], scales[position >= 0])
+def _add_known(weights: np.ndarray, position: np.ndarray, scale: np.ndarray) -> None:
+    np.add.at(weights, position[position >= 0], scale[position >= 0])

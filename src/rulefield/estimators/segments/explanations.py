@@ -7,13 +7,14 @@ import numpy as np
 
 from rulefield.encode.schemes import OUTSIDE
 from rulefield.estimators.explanations import (
+    Contribution,
     ModelExplanation,
     TokenExplanation,
     differences,
-    explain_token,
     explain_weights,
-    feature_scores,
+    feature_differences,
     largest_features,
+    most,
     runner_up,
 )
 from rulefield.estimators.labelings import Labeling
@@ -64,7 +65,6 @@ class SegmentExplainer:
     ):
         self.model, self.theta, self.coder, self.top = model, theta, coder, top
         self.names, self.lexicons = names, lexicons
-        self.heads, self.tails = ([f"{side} {name}" for name in names] for side in ("first", "last"))
 
     def explain(
         self,
@@ -76,21 +76,49 @@ class SegmentExplainer:
     ) -> list[TokenExplanation]:
         """Explain token labels ``ids`` (n,) of the only sequence of ``data``, given ``marginals`` (n, n_types)."""
         self._read(data)
+        pieces = self._pieces(ids, marginals)
+        totals, features = self._features(pieces)
+        found = []
+        for t, (own, instead) in enumerate(pieces):
+            whole = differences(self._whole(t, own), self._whole(t, instead))
+            moves = differences(self._moves(t, own), self._moves(t, instead))
+            margin = float(totals[t]) + sum(value for _, value in (*whole, *moves))
+            chance, other = float(marginals[t, own.type]), float(marginals[t, instead.type])
+            label, runner = labeling.labels[t], self.coder.types[instead.type]
+            parts = most(features[t] + whole, self.top), most(moves, self.top)
+            found.append(TokenExplanation(tokens[t], label, chance, runner, other, margin, *parts))
+        return found
+
+    def _pieces(self, ids: np.ndarray, marginals: np.ndarray) -> list[tuple[HeldSegment, HeldSegment]]:
+        """Return the segment of each token, and the one that would hold it if the runner-up's type were right."""
         opens, types = self.coder.spelling.read(ids)
         starts = np.flatnonzero(opens)
         beside = np.concatenate([[-1], types[starts], [-1]]).tolist()
-        parts = []
+        pieces = []
         for k, (first, stop) in enumerate(zip(starts.tolist(), [*starts[1:].tolist(), len(ids)])):
             own = HeldSegment(first, stop - 1, beside[k + 1], beside[k], beside[k + 2])
             other = runner_up(marginals[first:stop].mean(axis=0), own.type)
-            for t in range(first, stop):
-                features, moves = map(
-                    differences, self._scores(t, own), self._scores(t, self._instead(t, own, other))
-                )
-                names = labeling.labels[t], self.coder.types[other]
-                chances = marginals[t, own.type], marginals[t, other]
-                parts.append(explain_token(tokens[t], names, chances, features, moves, self.top))
-        return parts
+            pieces += [(own, self._instead(t, own, other)) for t in range(first, stop)]
+        return pieces
+
+    def _features(self, pieces: list[tuple[HeldSegment, HeldSegment]]) -> tuple[np.ndarray, list[list[Contribution]]]:
+        """Return what the features of each token bring to its segment above the other: sums, and the largest parts."""
+        model = self.model
+        totals: np.ndarray = np.zeros(len(pieces))
+        parts: list[list[Contribution]] = [[] for _ in pieces]
+        for block, table in (("token", model.token_pairs), ("first", model.first_pairs), ("last", model.last_pairs)):
+            counts = [
+                [piece.type if block == "token" or getattr(piece, block) == t else model.n_labels for piece in pair]
+                for t, pair in enumerate(pieces)
+            ]
+            own, other = np.array(counts, np.int64).reshape(-1, 2).T  # n_labels: no weight
+            weights = self.theta[model.blocks[block]]
+            sums, found = feature_differences(table, weights, self.rows, own, other, self.names, self.top)
+            totals = totals + sums
+            before = "" if block == "token" else f"{block} "
+            for every, some in zip(parts, found):
+                every += [(before + name, value) for name, value in some]
+        return totals, parts
 
     def _read(self, data: SegmentData) -> None:
         sequences = data.sequences
@@ -110,30 +138,27 @@ class SegmentExplainer:
             t, t, other, before, own.after if t == own.last else -2
         )  # the next one counts the step between
 
-    def _scores(self, t: int, piece: HeldSegment) -> tuple[Scores, Scores]:
-        """Return what token ``t`` brings to the score of its segment: from features, and from neighbors and length."""
-        get, y, model = self.model.blocks, piece.type, self.model
-        found = feature_scores(model.token_pairs, self.theta[get["token"]], self.rows, t, y, self.names)
-        moves: Scores = {}
+    def _moves(self, t: int, piece: HeldSegment) -> Scores:
+        """Return what token ``t`` brings to the score of its segment by neighbors and length."""
+        y, moves = piece.type, {}
         if t == piece.first:
-            found |= feature_scores(model.first_pairs, self.theta[get["first"]], self.rows, t, y, self.heads)
             if piece.before < 0:
                 moves["(start)"] = self.starts.get(y, 0.0)
             else:
                 moves[f"{self.coder.types[piece.before]} ->"] = float(self.parts.pairwise[piece.before, y])
         if t == piece.last:
-            found |= feature_scores(model.last_pairs, self.theta[get["last"]], self.rows, t, y, self.tails)
             length = piece.last - piece.first + 1
-            found |= self._whole(t, length, y)
             moves[f"(length {length})"] = float(self.parts.length[length - 1, y])
             if piece.after == -1:
                 moves["(end)"] = self.ends.get(y, 0.0)
             elif piece.after >= 0:
                 moves[f"-> {self.coder.types[piece.after]}"] = float(self.parts.pairwise[y, piece.after])
-        return found, moves
+        return moves
 
-    def _whole(self, last: int, length: int, y: int) -> Scores:
-        """Scores of the lexicons that hold the segment as a whole."""
+    def _whole(self, t: int, piece: HeldSegment) -> Scores:
+        """Scores of the lexicons that hold the segment as a whole, at its last token."""
+        if t != piece.last:
+            return {}
         weights = self.theta[self.model.blocks["span"]].reshape(-1, self.model.n_labels)
-        here = (self.matches.end == last) & (self.matches.length == length)
-        return {f"in {self.lexicons[k]}": float(weights[k, y]) for k in self.matches.feature[here].tolist()}
+        here = (self.matches.end == t) & (self.matches.length == piece.last - piece.first + 1)
+        return {f"in {self.lexicons[k]}": float(weights[k, piece.type]) for k in self.matches.feature[here].tolist()}

@@ -34,15 +34,6 @@ def test_it_is_a_dictionary(batches, asked):
     assert copy.names == vocabulary.names
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(max_size=3), unique=True), st.data())
-def test_keep(names, data):
-    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names))), dtype=bool)
-    kept = Vocabulary(names).keep(mask)
-    assert kept.names == [name for name, k in zip(names, mask) if k]
-    assert kept.find(names).tolist() == [kept.names.index(n) if n in kept.names else -1 for n in names]
-
-
 groups = st.lists(st.lists(st.text(alphabet="ab\n", max_size=2), max_size=4), max_size=8)
 names = st.text(alphabet="aé\n", max_size=20)  # words of eight bytes are hashed and compared
 

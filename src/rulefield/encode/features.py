@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.cut_texts import CutTexts
-from rulefield.data.sequences import Sequences, SparseRows, is_ones, is_sparse, ones, pointers32
+from rulefield.data.sequences import Sequences, SparseRows, is_sparse, ones, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
 from rulefield.encode.vocabulary import PORTION, Vocabulary
 from rulefield.exceptions import InputError
@@ -133,11 +133,6 @@ def _place_of_type(X: Iterable[Any], kind: type) -> str:
 class FeatureEncoder:
     """A vocabulary of features, and the matrices that it makes.
 
-    Parameters
-    ----------
-    min_count : int, default 1
-        Features that occur in fewer tokens of the training data are left out.
-
     Attributes
     ----------
     vocabulary_ : Vocabulary
@@ -149,18 +144,15 @@ class FeatureEncoder:
     :meth:`transform`.
     """
 
-    def __init__(self, min_count: int = 1):
-        self.min_count = min_count
-
     @property
     def names(self) -> list[str]:
         """Feature names by column (made anew at each call)."""
         return self.vocabulary_.names
 
     @classmethod
-    def from_names(cls, names: Iterable[str], min_count: int = 1) -> "FeatureEncoder":
+    def from_names(cls, names: Iterable[str]) -> "FeatureEncoder":
         """Make a fitted encoder from its feature names (a saved model's)."""
-        encoder = cls(min_count)
+        encoder = cls()
         encoder.vocabulary_ = Vocabulary(names)
         return encoder
 
@@ -172,8 +164,7 @@ class FeatureEncoder:
     def fit_transform(self, X: Any) -> Sequences:
         """Learn the vocabulary of ``X``, and encode it."""
         self.vocabulary_ = Vocabulary()
-        made = self.extend(X)
-        return _prune(self, made) if self.min_count > 1 else made
+        return self.extend(X)
 
     def extend(self, X: Any) -> Sequences:
         """Encode ``X``; features that are new get the next columns."""
@@ -264,17 +255,6 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
         made[end : end + len(part)] = part
         end += len(part)
     return made
-
-
-def _prune(encoder: FeatureEncoder, made: Sequences) -> Sequences:
-    """Leave out features that occur less than ``min_count`` times."""
-    count = np.bincount(made.entries.indices, minlength=made.n_features)
-    keep = count >= encoder.min_count
-    column = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
-    encoder.vocabulary_ = encoder.vocabulary_.keep(keep)
-    counts = np.diff(made.entries.indptr).astype(np.int64)
-    values = None if is_ones(made.entries.data) else made.entries.data
-    return encoder._assemble(column[made.entries.indices], values, counts, made.lengths)
 
 
 def _listed(X: Any) -> Any:

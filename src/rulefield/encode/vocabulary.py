@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.sequences import ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.light import affordable
 from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_spans, hash_strings, keep_known, number_strings
@@ -119,14 +118,6 @@ class Vocabulary:
         hashes = np.empty(len(ends), np.uint64)
         hash_spans(text, begins, ends, hashes)
         return self._number_hashed(text, hashes, ends, grow, begins)
-
-    def keep(self, mask: np.ndarray) -> "Vocabulary":
-        """Give the vocabulary of the names where ``mask`` (n,) is true, in the same order."""
-        stop = self._stop[: len(self) + 1].astype(np.int64)
-        sizes = np.diff(stop)[mask]
-        kept = Vocabulary()
-        kept._set_names(self._blob[ranges(stop[:-1][mask], sizes)], np.concatenate([[0], np.cumsum(sizes)]))
-        return kept
 
     def drop_table(self) -> None:
         """Free the table that finds names, 16 bytes a slot, until names are looked up again."""

@@ -38,7 +38,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 class ProgressLine:
-    """Shows how a fit goes: iterations, rate, time left, objective.
+    """Shows how a fit goes: iterations, rate, objective.
 
     A bar appears on a terminal's standard error after two seconds if ``show`` is true, and goes when the fit ends. Every
     record is also logged (``rulefield.fit``, level DEBUG; how the fit went at INFO).
@@ -47,12 +47,10 @@ class ProgressLine:
     ----------
     title : str
     show : bool
-    total : int, optional
-        Most iterations, for the time left.
     """
 
-    def __init__(self, title: str, show: bool, total: int | None = None):
-        self.title, self.total = title, total
+    def __init__(self, title: str, show: bool):
+        self.title = title
         self.show = show and sys.stderr is not None and sys.stderr.isatty()
         self.bar: Progress | None = None
         self.last: FitRecord | None = None
@@ -76,24 +74,18 @@ class ProgressLine:
 
     def _started(self) -> "Progress":
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (
+        bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[more]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
         )
-        times = (TimeElapsedColumn(), TimeRemainingColumn()) if self.total else (TimeElapsedColumn(),)
-        bar = Progress(*columns, *times, console=Console(stderr=True), transient=True)
-        bar.add_task(self.title, total=self.total, more="")
+        bar.add_task(self.title, total=None, more="")
         bar.start()
         return bar
 
@@ -123,16 +115,8 @@ def record_fit(estimator: Fitted, result: FitResult) -> None:
     estimator.converged_, estimator.stopped_because_ = result.converged, result.message
 
 
-def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") -> None:
-    """:func:`record_fit`, and warn of Ctrl-C, of a lost cluster and of a limit that was met.
-
-    Parameters
-    ----------
-    estimator : estimator
-    result : FitResult
-    limit : str
-        The parameter that sets the limit of iterations.
-    """
+def report_fit(estimator: Fitted, result: FitResult) -> None:
+    """:func:`record_fit`, and warn of Ctrl-C, of a lost cluster and of a limit that was met."""
     record_fit(estimator, result)
     name = type(estimator).__name__
     if result.interrupted:
@@ -145,7 +129,7 @@ def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") ->
         warnings.warn(f"{name}: {result.message}", InterruptedFitWarning, stacklevel=callers_level())
     elif result.ending is Ending.limit:
         warnings.warn(
-            f"{name}: fit stopped after {result.n_iter} iterations before it converged; raise {limit}, or tol.",
+            f"{name}: fit stopped after {result.n_iter} iterations before it converged; raise max_iter, or tol.",
             convergence_warning(),
             stacklevel=callers_level(),
         )

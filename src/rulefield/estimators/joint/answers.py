@@ -9,6 +9,7 @@ import numpy as np
 from rulefield.data.sequences import Labels
 from rulefield.estimators.answers import Answers, Ask
 from rulefield.estimators.base import Batch
+from rulefield.estimators.chain.decoding import over_chunks
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
@@ -149,9 +150,5 @@ class JointAnswers(Answers[JointProblem]):
 
     def _over_chunks(self, batch: Batch, work: Callable[[int, int], list[T]]) -> list[T]:
         """Work on ranges of sequences with a limited number of scores; return their answers in order."""
-        offsets, budget, bounds = batch.data.offsets, max(1, CHUNK_SCORES // self.model.n_states), [0]
-        while bounds[-1] < len(batch):
-            last = int(np.searchsorted(offsets, offsets[bounds[-1]] + budget, side="right")) - 1
-            bounds.append(min(max(last, bounds[-1] + 1), len(batch)))
-        parts = in_threads(lambda ends: work(*ends), zip(bounds, bounds[1:]), self.n_jobs)
+        parts = over_chunks(batch.data, self.model.n_states, work, CHUNK_SCORES, self.n_jobs)
         return [answer for part in parts for answer in part]

@@ -37,7 +37,7 @@ from rulefield.learning.rule_weights.path import PathSettings
 from rulefield.rules import mine
 
 FOUND, MANY, PRICED = "rules found", "every rule worth .05 nats", "mined rules, every sequence"
-EVERY = PathSettings(min_gain=0.05, min_share=0.0)
+EVERY = PathSettings(min_gain=0.05, min_share=0.0, state_share=0.0)
 """Of all candidates those that are worth anything, however little; nothing is judged on other sequences."""
 MIN_POINTS = 0.1
 """Gains of many rules below this are noise: no share of them is counted."""
@@ -268,7 +268,7 @@ def main() -> None:
             cells = ", ".join(f"{m} {run[FOUND][m][0]:+.2f} ± {run[FOUND][m][1]:.2f}" for m in MEASURES)
             print(
                 f"{name} {seed}: chain {run['chain']:.2f}; {cells}; held out {', '.join(map(str, run['held_out']))}"
-                f"{'; vetoed' if run['vetoed'] else ''}; mined alone {run[PRICED]['tokens'][0]:+.2f} ± "
+                f"{'; vetoed' if run['vetoed'] else ''}; predicting {run['predict_cost']:.1f} x; mined alone {run[PRICED]['tokens'][0]:+.2f} ± "
                 f"{run[PRICED]['tokens'][1]:.2f}; rules {run['rules']}; {run['seconds'][0]:.1f}, {run['seconds'][1]:.1f} s",
                 flush=True,
             )

@@ -74,11 +74,14 @@ class TokenMatches(TokenCondition):
         """Which tokens match; slow ones share one allowance of time."""
         pattern, allowance = limited(self.regex), Allowance()
         try:
-            return np.array([pattern.known[token] for token in tokens], dtype=bool)
-        except (KeyError, TypeError):  # a new text, or tokens that are no plain texts
-            pass
-        found = (any(allowance.search(pattern, text) for text in texts_of(token)) for token in tokens)
-        return np.fromiter(found, dtype=bool, count=len(tokens))
+            found = [pattern.known.get(token) for token in tokens]
+        except TypeError:  # tokens that are no plain texts
+            found = [None] * len(tokens)
+        if None in found:
+            for i, token in enumerate(tokens):
+                if found[i] is None:
+                    found[i] = any(allowance.search(pattern, text) for text in texts_of(token))
+        return np.array(found, dtype=bool)
 
     def __repr__(self) -> str:
         return f"token_matches({self.regex!r})"

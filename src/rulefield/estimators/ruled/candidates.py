@@ -11,6 +11,14 @@ from rulefield.rules.finding.propose import proposals
 from rulefield.rules.rule import LEARN, Rule
 from rulefield.rules.tokens import have_texts
 
+STATE_CHANGE = "state change"
+"""The family of mined rules that is not tried: what it says of two labels around a delimiter asks for a matrix of steps at each
+token, which takes most of the time of decoding, and held-out labels were as likely without it."""
+MIN_LENGTH_SHARE = 0.8
+"""Share of sequences in which a rule about the number of tokens must hold. One that is broken more often is still broken by most
+predictions that it changes, which makes decoding search long; on held-out citations and names of companies the others were
+worth as much without them."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -51,9 +59,9 @@ def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Ca
     parts = _parts(len(tokens), folds)
     pairs: list[tuple[Rule, np.ndarray]] = []
     if kind in ("find", "propose"):
-        pairs += proposals(data, parts)
+        pairs += proposals(data, parts, min_length_share=MIN_LENGTH_SHARE)
     if kind in ("find", "mine"):
-        families = (*FAMILIES, *ASKED_FOR) if texts else [name for name in FAMILIES if name != "state change"]
+        families = [name for name in (*FAMILIES, *(ASKED_FOR if texts else ())) if name != STATE_CHANGE]
         pairs += [(found.rule.soft(LEARN), np.array(found.groups)) for found in mine_parts(data, parts, families)]
     groups = np.array([mask for _, mask in pairs], dtype=bool).reshape(len(pairs), 1 + len(folds)).T
     return Candidates([rule for rule, _ in pairs], groups, found=True)

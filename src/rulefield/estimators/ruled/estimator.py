@@ -88,8 +88,8 @@ class RuledCRF(SequenceEstimator):
     method : {"soft", "two-stage"}, default "soft"
         Pay learned weights; or, among labelings nearly as probable as the best (``tau``, chosen on held-out data), take the
         one whose broken rules cost least ([Fersini14]; chains only).
-    max_rules : int, optional
-        Rules to find at most, beside those that have a price; None: as many as held-out labels ask for.
+    max_rules : int, optional, default 20
+        Rules to find at most, beside those that have a price: what fits on a screen. None: as many as held-out labels ask for.
     cv : int or "prefit", optional
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5 (3
@@ -182,7 +182,7 @@ class RuledCRF(SequenceEstimator):
         rules: RulesLike | str = "find",
         method: str = "soft",
         cv: int | str | None = None,
-        max_rules: int | None = None,
+        max_rules: int | None = 20,
         l2: float = 1.0,
         tau: float | None = None,
         on_infeasible: str = "raise",

@@ -11,7 +11,7 @@ from rulefield.encode.spans import SegmentTable
 from rulefield.learning.rule_weights.distances import count_segments
 from rulefield.learning.rule_weights.examples import Example
 from rulefield.parallel import Threads, in_threads
-from rulefield.rules.chain.compiler import RuleCompiler
+from rulefield.rules.chain.compiler import RuleCompiler, RuleTemplate
 
 MIN_LABELINGS, MAX_LABELINGS, MAX_ALL_LABELINGS = 40, 100, 20_000
 """Labelings of each sequence, and of all of them if that leaves more than the minimum: the best labeling under learned
@@ -121,12 +121,15 @@ class MeasuredLists:
         Of rules; NaN for those whose weight is open.
     units : csr_matrix, shape (n_labelings, n_rules)
     gold : csr_matrix, shape (n_sequences, n_rules)
+    templates : sequence of RuleTemplate
+        Compiled rules.
     """
 
     lists: Lists
     weights: np.ndarray
     units: csr_matrix
     gold: csr_matrix
+    templates: Sequence[RuleTemplate]
 
     @classmethod
     def of(cls, lists: Lists, compiler: RuleCompiler, n_jobs: int | None = 1) -> "MeasuredLists":
@@ -137,7 +140,14 @@ class MeasuredLists:
         once = np.array([rule.per == "once" for rule in compiler.rules], dtype=bool)
         for table in (units, gold):
             table.data[once[table.indices]] = 1.0
-        return cls(lists, compiler.weights, units, gold)
+        return cls(lists, compiler.weights, units, gold, compiler.templates)
+
+    @cached_property
+    def states(self) -> np.ndarray:
+        """States in which each rule remembers what it has read of a sequence of average length, (n_rules,)."""
+        lengths = [len(example.gold) for example in self.lists.examples]
+        n_tokens = int(np.mean(lengths)) if lengths else 1
+        return np.array([template.n_states(n_tokens) for template in self.templates], dtype=np.float64)
 
     @property
     def is_open(self) -> np.ndarray:
@@ -169,7 +179,10 @@ class MeasuredLists:
 
     def of_rules(self, numbers: np.ndarray) -> "MeasuredLists":
         """Return the same lists under some of the rules."""
-        return MeasuredLists(self.lists, self.weights[numbers], self.units[:, numbers], self.gold[:, numbers])
+        templates = [self.templates[r] for r in numbers.tolist()]
+        return MeasuredLists(
+            self.lists, self.weights[numbers], self.units[:, numbers], self.gold[:, numbers], templates
+        )
 
 
 def costs_of(units: csr_matrix, weights: np.ndarray) -> np.ndarray:

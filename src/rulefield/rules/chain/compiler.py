@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from rulefield.exceptions import RuleError
 from rulefield.parallel import Threads
-from rulefield.problem.chain_rules import CompiledRule, Forms
+from rulefield.problem.chain_rules import CompiledRule, Counter, Forms
 from rulefield.rules.chain.amounts import AmountReader
 from rulefield.rules.chain.classes import ClassSpace, Meets, Remembered, no_tokens
 from rulefield.rules.chain.comparisons import rounded_up
@@ -42,6 +43,15 @@ class RuleTemplate:
         if key not in self._forms:
             self._forms[key] = self.statement.forms(key, f'"{self.rule.label}"')
         return self._forms[key]
+
+    def n_states(self, n: int) -> int:
+        """Return in how many states the rule remembers what it has read of n tokens; 1 for a sum, which remembers nothing."""
+        forms = self.forms(n)
+        if forms.tally is not None:
+            return 1
+        if forms.automaton is not None:
+            return len(forms.automaton.initial)
+        return prod(_states_of_counter(counter, n) for counter in forms.counters)
 
     def compile(self, n: int, meets: Meets) -> CompiledRule:
         """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
@@ -182,6 +192,12 @@ class RuleCompiler:
         """Raise if the weight of a rule is still to be learned."""
         for i in self._unlearned:
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
+
+
+def _states_of_counter(counter: Counter, n: int) -> int:
+    """Return how many values of a count matter within n tokens: those up to its bound, if it goes one way only."""
+    low, high = counter.tally.range
+    return n + 1 if low < 0 < high else abs(counter.bound) + 2
 
 
 def _weight(rule: Rule) -> float:

@@ -65,8 +65,12 @@ def proposals(
     families: Sequence[str] = FAMILIES,
     bounds: Sequence[int] = BOUNDS,
     min_share: float = MIN_SHARE,
+    min_length_share: float | None = None,
 ) -> Iterator[tuple[Rule, np.ndarray]]:
-    """Yield rules that hold often enough in a group of ``parts``, and in which groups they do (a mask)."""
+    """Yield rules that hold often enough in a group of ``parts``, and in which groups they do (a mask).
+
+    ``min_length_share`` is the share of sequences in which rules about lengths must hold, by default ``min_share``.
+    """
     for family in families:
         if family not in FAMILIES:
             raise RuleError(f"families are {', '.join(FAMILIES)}; got {family!r}.")
@@ -84,7 +88,8 @@ def proposals(
                 seen.add(key)
                 yield _rule(terms, sign, bound), often
     if LENGTH in families:
-        yield from _lengths(names, tables, data.sequences, parts, least)
+        share = min_share if min_length_share is None else min_length_share
+        yield from _lengths(names, tables, data.sequences, parts, share * parts.count(np.ones(len(data))))
 
 
 def _lengths(

@@ -5,7 +5,7 @@ cora.py chose), names of companies (400, and 50), US50 addresses (51), CoNLL-200
 long a fit on 1,000 generated addresses takes. Rules are found and weighed inside each training part, by cross-fitting; the
 test part of a split is read once. For each set: the gain in tokens (label types, as papers count), whole sequences and span
 F1, in points, with a 95 % interval over the splits (over sentences where there is one split); the same for every rule that
-is worth anything on the training part, with which ``gain_kept`` compares; and the same for ``mine(X, y, crf=...)``.
+is worth anything on the training part, with which ``gain_kept`` compares.
 
     RULEFIELD_DATA=... python benchmarks/papers/learned_rules.py [--sets cora,us50] [--splits 2] [--jobs 1]
 """
@@ -34,9 +34,8 @@ from rulefield.estimators.ruled.candidates import find_candidates
 from rulefield.estimators.ruled.gains import gains
 from rulefield.estimators.ruled.held_out import cross_fit
 from rulefield.learning.rule_weights.path import PathSettings
-from rulefield.rules import mine
 
-FOUND, MANY, PRICED = "rules found", "every rule worth .05 nats", "mined rules, every sequence"
+FOUND, MANY = "rules found", "every rule worth .05 nats"
 EVERY = PathSettings(min_gain=0.05, min_share=0.0, state_share=0.0)
 """Of all candidates those that are worth anything, however little; nothing is judged on other sequences."""
 MIN_POINTS = 0.1
@@ -143,7 +142,7 @@ def gains_of(data: Set, test: Part, before, after, scheme: str | None) -> dict[s
 
 
 def run_split(data: Set, train: Part, test: Part, seed: int, jobs: int) -> dict:
-    """Gains of learned and of priced rules over the chain, held-out gains, and CPU seconds."""
+    """Gains of few and of many rules over the chain, held-out gains, and CPU seconds."""
     chain = data.chain().set_params(n_jobs=jobs)
     begun = process_time()
     chain.fit(*train)
@@ -153,17 +152,12 @@ def run_split(data: Set, train: Part, test: Part, seed: int, jobs: int) -> dict:
     ruled = RuledCRF(fitted, random_state=seed, n_jobs=jobs).fit(*train)
     whole = process_time() - begun
     scheme = chain.scheme
-    priced = mine(*train, crf=fitted, scheme=scheme, labels=[str(c) for c in fitted.crf.classes_])
     candidates = find_candidates(fitted, "find", []).rules
     weights = fitted.weights_of(candidates, EVERY).tolist()
     many = [rule.soft(weight) for rule, weight in zip(candidates, weights) if weight > 0 and not ruled.vetoed_]
     before, plain_seconds = timed(lambda: list(ruled.predict(test[0], rules=[])))
     after, ruled_seconds = timed(lambda: list(ruled.predict(test[0])))
-    answers = {
-        FOUND: after,
-        MANY: list(ruled.predict(test[0], rules=many)),
-        PRICED: list(ruled.predict(test[0], rules=priced)),
-    }
+    answers = {FOUND: after, MANY: list(ruled.predict(test[0], rules=many))}
     gained = {name: gains_of(data, test, before, after, scheme) for name, after in answers.items()}
     right = [
         g == p for x, y, z in zip(*test, before) for t, g, p in zip(x, plain(y), plain(z)) if t not in data.left_out
@@ -172,7 +166,7 @@ def run_split(data: Set, train: Part, test: Part, seed: int, jobs: int) -> dict:
         "chain": 100 * float(np.mean(right)),
         "seconds": (alone, whole),
         "predict_cost": ruled_seconds / plain_seconds,
-        "rules": (ruled.n_candidates_, ruled.n_kept_, len(ruled.rules_), len(many), len(priced)),
+        "rules": (ruled.n_candidates_, ruled.n_kept_, len(ruled.rules_), len(many)),
         "held_out": ruled.gains_,
         "vetoed": ruled.vetoed_,
         **gained,
@@ -268,14 +262,13 @@ def main() -> None:
             cells = ", ".join(f"{m} {run[FOUND][m][0]:+.2f} ± {run[FOUND][m][1]:.2f}" for m in MEASURES)
             print(
                 f"{name} {seed}: chain {run['chain']:.2f}; {cells}; held out {', '.join(map(str, run['held_out']))}"
-                f"{'; vetoed' if run['vetoed'] else ''}; predicting {run['predict_cost']:.1f} x; mined alone {run[PRICED]['tokens'][0]:+.2f} ± "
-                f"{run[PRICED]['tokens'][1]:.2f}; rules {run['rules']}; {run['seconds'][0]:.1f}, {run['seconds'][1]:.1f} s",
+                f"{'; vetoed' if run['vetoed'] else ''}; predicting {run['predict_cost']:.1f} x the chain's; "
+                f"rules {run['rules']}; {run['seconds'][0]:.1f}, {run['seconds'][1]:.1f} s",
                 flush=True,
             )
         all_runs[name] = runs
         record[name] = summary(name, runs, FOUND)
         record[f"{name}_many"] = summary(name, runs, MANY)
-        record[f"{name}_mined"] = summary(name, runs, PRICED)
         print(f"  {name}: {process_time() - begun:.0f} CPU-s in all", flush=True)
     print(json.dumps(record | ({} if not all_runs else bars(all_runs))))
 

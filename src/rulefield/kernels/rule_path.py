@@ -137,10 +137,10 @@ def follow_path(
     ``order[:n_forced]`` are taken from the beginning, at their ``prior`` prices. A further rule among those that are
     ``free`` is drawn to ``prior_share`` of its residual price (see ``rulefield.learning.rule_weights.residual``) beyond what
     rules before it say; that must be ``least_price`` at least. It is the one whose price, or a lower weight if that is
-    better, raises the log likelihood most, to second order, for its ``expense`` (n_rules,); for each unit of expense it must raise it by
+    better, raises the log likelihood most, to second order, for its ``expense`` (n_rules,); for each unit of expense by
     ``least_gain`` at least, and by ``least_share`` of what the rules found before it raised it by. As rules are taken, the
-    gains of others fall, as a rule: only the largest is computed again ([Minoux78]). ``weights[k - n_forced]`` are the weights (n_rules,) of
-    the first k rules, after so many ``sweeps`` over them at most.
+    gains of others fall, as a rule: only the largest is computed again ([Minoux78]). ``weights[k - n_forced]`` are the
+    weights (n_rules,) of the first k rules, after so many ``sweeps`` over them at most.
     """
     weight, mass, total = np.zeros(prior.shape[0]), np.empty(worth.shape[0]), np.empty(first.shape[0] - 1)
     gains, fresh = np.where(free, np.inf, -np.inf), np.zeros(free.shape[0], np.bool_)

@@ -12,12 +12,12 @@ from rulefield.rules.rule import LEARN, Rule
 from rulefield.rules.tokens import have_texts
 
 STATE_CHANGE = "state change"
-"""The family of mined rules that is not tried: what it says of two labels around a delimiter asks for a matrix of steps at each
-token, which takes most of the time of decoding, and held-out labels were as likely without it."""
+"""The family of mined rules that is not tried: two labels around a delimiter ask for a matrix of steps at each token, which
+takes most of the time of decoding, and held-out labels were as likely without it."""
 MIN_LENGTH_SHARE = 0.8
-"""Share of sequences in which a rule about the number of tokens must hold. One that is broken more often is still broken by most
-predictions that it changes, which makes decoding search long; on held-out citations and names of companies the others were
-worth as much without them."""
+"""Share of sequences in which a rule about the number of tokens must hold. One that is broken more often is broken by many
+predictions, too, so that decoding searches long; on held-out citations and names of companies the others were worth about
+as much without it."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class RuledCRF(SequenceEstimator):
         Pay learned weights; or, among labelings nearly as probable as the best (``tau``, chosen on held-out data), take the
         one whose broken rules cost least ([Fersini14]; chains only).
     max_rules : int, optional, default 20
-        Rules to find at most, beside those that have a price: what fits on a screen. None: as many as held-out labels ask for.
+        Rules to find at most, beside those that have a price: what fits on a screen. None: as many as are worth it.
     cv : int or "prefit", optional
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5 (3

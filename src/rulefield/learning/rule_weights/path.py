@@ -26,8 +26,8 @@ PRICE_SHARE = 0.5
 MIN_GAIN, MIN_SHARE, STATE_SHARE = 0.15, 0.005, 0.5
 """What a rule must raise the log likelihood of all sequences by, in nats, and as a share of what the rules before it did; and
 the share of this that each doubling of its states adds: sums under rules take time and memory in proportion to states. On
-citations (50 and 300), names of companies and addresses, rules chosen like this were worth as much on held-out sequences, with
-half as many doublings."""
+citations, names of companies and addresses, rules chosen like this were worth about as much on held-out sequences, with half
+as many doublings."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,15 @@ import numpy as np
 
 from rulefield.inference.result import Result, Status
 from rulefield.inference.sequences.enumerate import judge_every, labelings
-from rulefield.inference.sequences.exact import ChainMarginals, as_result
+from rulefield.inference.sequences.exact import ChainMarginals, as_result, viterbi_batch
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
+
+
+def viterbi(potentials: ChainPotentials) -> Result:
+    """Return a best labeling of one chain as the kernel of many chains finds it."""
+    labels, scores = viterbi_batch(potentials.unary, potentials.pairwise, np.array([0, potentials.n_steps]))
+    return as_result(labels, float(scores[0]), "viterbi")
 
 
 def enumerate_kbest(potentials: ChainPotentials, k: int) -> list[Result]:

@@ -5,9 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from oracles.labelings import viterbi
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import SegmentTable, spans
-from rulefield.inference.sequences.exact import log_partition, viterbi
+from rulefield.inference.sequences.exact import log_partition
 from rulefield.inference.sequences.reading import read_chains, restricted
 from rulefield.inference.sequences.sums import Question, chances_of
 from rulefield.kernels.jit import Kernel

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 from oracles.chains import chain_problems
+from oracles.labelings import viterbi
 from oracles.segment_exact import best_segmentation, segment_marginals
 from oracles.segmentations import enumerate_segmentations
 from oracles.segments import random_segments, segment_problems
@@ -69,7 +70,7 @@ def test_segments_of_one_token_are_a_chain(p):
     c = type(p)(p.unary, pairwise)
     nothing = np.zeros_like(p.unary)
     s = SegmentPotentials(p.unary, nothing, nothing, np.zeros((1, p.n_states)), pairwise, Spans.none(p.n_states))
-    assert_allclose(best_segmentation(s).score, chain.viterbi(c).score, rtol=1e-12)
+    assert_allclose(best_segmentation(s).score, viterbi(c).score, rtol=1e-12)
     expected, got = chain.forward_backward(c, edges=True), segment_marginals(s)
     assert_allclose(got.log_partition, expected.log_partition, rtol=1e-12, atol=1e-12)
     assert_allclose(got.token, expected.node, atol=1e-10)

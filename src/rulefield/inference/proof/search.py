@@ -33,9 +33,6 @@ LITTLE = 0.003
 MOST_MULTIPLIER = 1e3
 """Where cutting planes begin: steps without a labeling to aim at may leave multipliers far out."""
 
-TIGHTENED_ARCS, TIGHTENING_PASSES = 2_000, 12
-"""Lattices of so many arcs get better multipliers after every term, in so many passes."""
-
 UNIT = 2.0**-36
 """Multipliers are whole numbers of this: short numbers are checked faster."""
 
@@ -130,10 +127,6 @@ class LeafSearch:
         if not len(lattice.label):
             return True
         while found.bound(self.floor) > self.floor:
-            if self._tightens(found):
-                self._tighten(found)
-                if found.bound(self.floor) <= self.floor:
-                    return True
             if not found.left or not self._add(found):
                 return False
         return True
@@ -153,15 +146,6 @@ class LeafSearch:
     def _named(self, term: Term) -> list[int]:
         first = int(self.tables.rule_counter[term.rule])
         return [term.rule, *range(term.low - first, term.high - first)]
-
-    def _tightens(self, found: Relaxation) -> bool:
-        return len(found.lattice.arc_to) >= TIGHTENED_ARCS and bool((self.caps[found.free] > 0.0).any())
-
-    def _tighten(self, found: Relaxation) -> None:
-        work = found.work
-        found.tighten(self.caps, self.floor, TIGHTENING_PASSES)
-        self.arcs_left -= found.work - work
-        self._note(found.duals)
 
     def _multipliers(self, duals: np.ndarray) -> np.ndarray:
         """Round multipliers to whole numbers of a unit; those at their caps stay there."""

@@ -1,14 +1,10 @@
-"""Exact inference on one chain or on many: entry points to the chain kernels.
-
-``allowed`` arguments, (n_steps, n_states) of 0/1, restrict each step to a set of labels: a known label is a row with
-a single 1, an unknown one a row of ones.
-"""
+"""Exact inference on one chain or on many: entry points to the chain kernels."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.exceptions import InputError
 from rulefield.inference.result import Result, Status
 from rulefield.kernels.chain import kbest as chain_kbest
 from rulefield.kernels.chain import sums as chain_sums
@@ -39,7 +35,10 @@ class ChainMarginals:
 
 
 def clamp(potentials: ChainPotentials, allowed: np.ndarray | None) -> ChainPotentials:
-    """Forbid every label that ``allowed`` (n_steps, n_states) does not allow at its step."""
+    """Forbid every label that ``allowed`` does not allow at its step; None allows all.
+
+    ``allowed`` (n_steps, n_states) of 0/1: a known label is a row with a single 1, an unknown one a row of ones.
+    """
     if allowed is None:
         return potentials
     allowed = np.asarray(allowed)
@@ -48,32 +47,7 @@ def clamp(potentials: ChainPotentials, allowed: np.ndarray | None) -> ChainPoten
     return ChainPotentials(np.where(allowed != 0, potentials.unary, -np.inf), potentials.pairwise)
 
 
-def viterbi(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> Result:
-    r"""Highest-scoring labeling of a chain.
-
-    Solves :math:`\arg\max_y \sum_t u_t(y_t) + \sum_{t>0} p_t(y_{t-1}, y_t)`; ties go to lower labels.
-
-    Parameters
-    ----------
-    potentials : ChainPotentials
-    allowed : array of 0/1, shape (n_steps, n_states), optional
-        Clamps labels.
-
-    Returns
-    -------
-    Result
-        ``status`` is ``infeasible`` where every labeling is forbidden.
-
-    Notes
-    -----
-    Exact. O(n_steps * n_states**2) time, O(n_steps * n_states) memory.
-    """
-    potentials = clamp(potentials, allowed)
-    labels, scores = viterbi_batch(potentials.unary, potentials.pairwise, _alone(potentials))
-    return as_result(labels, float(scores[0]), "viterbi")
-
-
-def kbest(potentials: ChainPotentials, k: int, allowed: np.ndarray | None = None) -> list[Result]:
+def kbest(potentials: ChainPotentials, k: int) -> list[Result]:
     """Return the k best labelings, all different, best first; fewer where fewer are allowed.
 
     The ``upper_bound`` of each is its own score: given the better ones, none is left above it.
@@ -84,7 +58,7 @@ def kbest(potentials: ChainPotentials, k: int, allowed: np.ndarray | None = None
     """
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")
-    labels, scores = kbest_labels(clamp(potentials, allowed), k)
+    labels, scores = kbest_labels(potentials, k)
     return [as_result(path, float(score), "kbest") for path, score in zip(labels, scores)]
 
 
@@ -104,16 +78,12 @@ def kbest_labels(potentials: ChainPotentials, k: int) -> tuple[np.ndarray, np.nd
     return labels[order], exact[order]
 
 
-def forward_backward(
-    potentials: ChainPotentials, allowed: np.ndarray | None = None, edges: bool = False
-) -> ChainMarginals:
+def forward_backward(potentials: ChainPotentials, edges: bool = False) -> ChainMarginals:
     """Log partition function and marginals of a chain.
 
     Parameters
     ----------
     potentials : ChainPotentials
-    allowed : array of 0/1, shape (n_steps, n_states), optional
-        Clamps labels: the marginals are then conditional on the sets.
     edges : bool
         Also return the marginals of neighboring pairs.
 
@@ -121,7 +91,6 @@ def forward_backward(
     -----
     Exact and stable for any finite scores. O(n_steps * n_states**2) time.
     """
-    potentials = clamp(potentials, allowed)
     if not edges or potentials.n_steps == 0:
         node, totals = marginals_batch(potentials.unary, potentials.pairwise, _alone(potentials))
         status = Status.infeasible if totals[0] == -np.inf else Status.optimal
@@ -138,25 +107,9 @@ def forward_backward(
     return ChainMarginals(total, node, edge, Status.optimal)
 
 
-def log_partition(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> float:
+def log_partition(potentials: ChainPotentials) -> float:
     """Return the log of the sum of exp(score) over all labelings, ``-inf`` where all are forbidden."""
-    potentials = clamp(potentials, allowed)
     return float(log_partition_batch(potentials.unary, potentials.pairwise, _alone(potentials))[0])
-
-
-def sample(
-    potentials: ChainPotentials,
-    n_samples: int,
-    rng: np.random.Generator,
-    allowed: np.ndarray | None = None,
-) -> np.ndarray:
-    """Draw labelings (n_samples, n_steps) from p(y): forward filtering, backward sampling. Exact."""
-    potentials = clamp(potentials, allowed)
-    labels = np.empty((n_samples, potentials.n_steps), np.int64)
-    if potentials.n_steps:
-        alpha, pairwise = _forward(potentials)
-        chain_sums.draw_samples(pairwise, alpha, rng.random(labels.shape), labels)
-    return labels
 
 
 def viterbi_batch(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -247,11 +200,3 @@ def _offsets(offsets: np.ndarray, n_tokens: int) -> np.ndarray:
     if len(offsets) and (offsets[0] < 0 or offsets[-1] > n_tokens or np.any(np.diff(offsets) < 0)):
         raise InputError(f"offsets must not fall and must lie in 0..{n_tokens}; got {offsets[0]}..{offsets[-1]}.")
     return offsets
-
-
-def _forward(potentials: ChainPotentials) -> tuple[np.ndarray, np.ndarray]:
-    unary, pairwise = checked(potentials.unary, potentials.pairwise)
-    alpha, beta = np.empty_like(unary), np.empty_like(unary)
-    if chain_sums.messages(unary, pairwise, alpha, beta) == -np.inf:
-        raise InfeasibleError("the chain forbids every labeling, so it has no distribution.")
-    return alpha, pairwise

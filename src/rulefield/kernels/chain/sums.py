@@ -1,4 +1,4 @@
-"""Sums over all labelings of a chain: partition function, marginals, samples.
+"""Sums over all labelings of a chain: partition functions and marginals.
 
 The recursion keeps its messages as logarithms but sums in linear space: m exponentials and m
 logarithms a token around one matrix-vector product, instead of m^2 exponentials. A sum that comes out so small
@@ -215,39 +215,3 @@ def messages(unary, pairwise, alpha, beta):
     total = forward_sum(unary, pairwise, powers, tops, alpha)
     backward_sum(unary, flip(pairwise), flip(powers), tops, beta)
     return total
-
-
-@kernel
-def pick(weight, uniform):
-    """Return an index drawn with probability proportional to exp(weight); ``uniform`` lies in [0, 1)."""
-    top = highest(weight)
-    total = 0.0
-    for i in range(np.uint64(weight.shape[0])):
-        total += np.exp(weight[i] - top)
-    left = uniform * total
-    chosen = ZERO
-    for i in range(np.uint64(weight.shape[0])):
-        part = np.exp(weight[i] - top)
-        if part > 0.0:
-            chosen = i
-            if left < part:
-                break
-            left -= part
-    return chosen
-
-
-@kernel
-def draw_samples(pairwise, alpha, uniforms, labels):
-    """Fill labels (n_samples, n) backwards from the forward messages: exact samples, O(n m) each."""
-    n, m = np.uint64(alpha.shape[0]), np.uint64(alpha.shape[1])
-    shared = pairwise.shape[0] == 1
-    weight = np.empty(alpha.shape[1])
-    for s in range(labels.shape[0]):
-        labels[s, n - ONE] = pick(alpha[n - ONE], uniforms[s, n - ONE])
-        for step in range(ONE, n):
-            t = n - ONE - step
-            k = ZERO if shared else t
-            to = np.uint64(labels[s, t + ONE])
-            for y in range(m):
-                weight[y] = alpha[t, y] + pairwise[k, y, to]
-            labels[s, t] = pick(weight, uniforms[s, t])

@@ -20,7 +20,7 @@ def open_state_sums(psi, offsets, chains, weight, P, node, steps, totals):
     chains : (n,) uint64, the sequences to do
     weight : (n_sequences,) factor of each sequence in ``steps``
     P : (S, S) exp(scores of steps)
-    node : (n_tokens, S) receives P(state); may have 0 rows where only totals are wanted
+    node : (n_tokens, S) receives P(state)
     steps : (S, S) receives expected steps, summed
     totals : (n_sequences,) log partition functions; -inf: all forbidden; NaN: out of range
     """
@@ -34,7 +34,6 @@ def open_state_sums(psi, offsets, chains, weight, P, node, steps, totals):
     e, alpha = np.empty((longest, S)), np.empty((longest, S))
     scale = np.empty(longest)
     beta, right = np.empty(S), np.empty(S)
-    want = node.shape[0] > 0
     for i in chains:
         first, n = offsets[i], offsets[i + one] - offsets[i]
         total, good = 0.0, True
@@ -77,7 +76,7 @@ def open_state_sums(psi, offsets, chains, weight, P, node, steps, totals):
             for a in range(found):
                 alpha[t, a] /= c
         totals[i] = total
-        if not good or not want:
+        if not good:
             continue
         w = weight[i]
         for a in range(S):

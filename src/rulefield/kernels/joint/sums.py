@@ -39,7 +39,7 @@ class FactoredSteps(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Messages of one group: of each token where marginals are wanted, else of the last two; eight lanes everywhere."""
+    """Messages of one group, of each token; eight lanes everywhere."""
 
     e: np.ndarray
     """Factors of tokens."""
@@ -206,14 +206,14 @@ def steps_of(sizes, E, pair_from, pair_to, pair_factor):
 
 
 @piece
-def room_for(steps, S, kept, longest):
-    """Return room for the messages of ``kept`` tokens of a group of at most ``longest``."""
+def room_for(steps, S, longest):
+    """Return room for the messages of a group of at most ``longest`` tokens."""
     K, row = np.uint64(len(steps.sizes)), S * LANES
     return Room(
-        np.empty(kept * row),
-        np.empty(kept * row),
+        np.empty(longest * row),
+        np.empty(longest * row),
         np.empty(longest * LANES),
-        np.empty(kept * row * K),
+        np.empty(longest * row * K),
         np.zeros(row),
         np.empty(row * (K + ONE)),
         np.empty(steps.start[K] * LANES),
@@ -253,18 +253,18 @@ def step_forward(steps, room, S, before, at):
 
 
 @piece
-def forward(steps, room, group, psi, n, want):
+def forward(steps, room, group, psi, n):
     """Fill forward messages and log partition functions."""
     S = np.uint64(psi.shape[1])
     row = S * LANES
     for t in range(n):
-        at = (t if want else t % TWO) * row
+        at = t * row
         factors(psi, group.first, group.length, t, S, room.e, at, group.tops)
         if t == ZERO:
             for o in range(row):
                 room.alpha[o] = room.e[o]
         else:
-            step_forward(steps, room, S, (t - ONE if want else (t - ONE) % TWO) * row, at)
+            step_forward(steps, room, S, at - row, at)
         rescale(room.alpha, at, S, t, group.length, group.tops, room.inverse, group.total)
 
 
@@ -356,7 +356,7 @@ def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_
     E : (sum of m_k ** 2,) exp(transition scores) of all tasks, row-major, one after the other
     pair_from, pair_to : (P,) uint64, listed pairs of joint states
     pair_factor : (2, P) product of E over tasks times (exp(w) - 1), and times exp(w)
-    node : (n_tokens, S) receives P(state); may have 0 rows where only totals are wanted
+    node : (n_tokens, S) receives P(state)
     edges : (sum of m_k ** 2,) receives expected transitions, summed
     pairs : (P,) receives expected listed pairs, summed
     totals : (n_sequences,) log partition functions; NaN: out of range, or all forbidden
@@ -368,17 +368,16 @@ def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_
             i = groups[g, lane]
             if i >= 0:
                 longest = max(longest, np.uint64(offsets[i + 1] - offsets[i]))
-    want = node.shape[0] > 0
-    room = room_for(steps, np.uint64(psi.shape[1]), longest if want else TWO, longest)
+    room = room_for(steps, np.uint64(psi.shape[1]), longest)
     group = Group(np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(LANES), np.empty(LANES))
     for g in range(groups.shape[0]):
         n = take(group, offsets, groups, g)
-        forward(steps, room, group, psi, n, want)
-        if want:
-            backward(steps, room, group, n, node)
+        forward(steps, room, group, psi, n)
+        backward(steps, room, group, n, node)
         for lane in range(LANES):
             i = groups[g, lane]
-            if i >= 0:
-                totals[i] = group.total[lane]
-            if want and i >= 0 and not np.isnan(group.total[lane]):
+            if i < 0:
+                continue
+            totals[i] = group.total[lane]
+            if not np.isnan(group.total[lane]):
                 add_counts(steps, room, lane, weight[i], edges, pairs)

@@ -120,20 +120,12 @@ def priced(lowered, arriving, tables, classes, duals):
 
 
 @kernel
-def complementary(excesses, duals, caps, strict):
-    """Whether every row is at a complementary value; ``strict`` False is the weaker test that [Anzaroot14] prints."""
+def passes_paper_test(excesses, duals, caps):
+    """Whether every row is met exactly or has a dual of 0 or its cap: the test that [Anzaroot14] prints."""
+    between = False
     for c in range(len(duals)):
-        over = excesses[c]
-        if over == 0:
-            continue
-        at_zero = duals[c] == 0.0
-        at_cap = duals[c] == caps[c]
-        if strict:
-            at_zero = at_zero and over < 0
-            at_cap = at_cap and over > 0
-        if not (at_zero or at_cap):
-            return False
-    return True
+        between = between or (excesses[c] != 0 and duals[c] != 0.0 and duals[c] != caps[c])
+    return not between
 
 
 @kernel
@@ -224,7 +216,7 @@ def soft_dd(
             overwrite(duals, now)
         if best > -np.inf and bound - best <= SLACK + rounding_error_kernel(terms, best):
             return proved, best, iteration, True
-        if paper_stop and iteration > 1 and complementary(excesses, now, caps, False):
+        if paper_stop and iteration > 1 and passes_paper_test(excesses, now, caps):
             overwrite(best_labels, labels)
             return proved, objective, iteration, True
         square = 0.0

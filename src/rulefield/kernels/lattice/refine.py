@@ -243,28 +243,20 @@ def automaton_step(
     least,
     most,
     certain,
-    keep_runs,
     once,
     out,
 ):
     """Advance an automaton to node ``target``: fill ``out`` with (state, amount paid) of each run, return how many.
 
     ``source`` is -1 at the first token; the amount ``sure``, which every run pays, is left out there. A run
-    that has paid a rule that is paid once, or whose amount to come is
-    certain, is settled; not so where ``keep_runs`` asks for one path per labeling and the automaton guesses (then
-    a paid run goes on, shifted by the number of states).
+    that has paid a rule that is paid once, or whose amount to come is certain, is settled.
     """
-    found = 0
     if code == SETTLED:
         out[0, 0] = SETTLED
         out[0, 1] = 0
-        found = 1
-    states = len(initial)
-    paid = code >= states
-    state = code - states if paid else code
-    first, last = (np.int64(0), np.int64(states)) if source < 0 else (state, state + 1)
-    if code == SETTLED:
-        last = first
+        return 1
+    found = 0
+    first, last = (np.int64(0), np.int64(len(initial))) if source < 0 else (code, code + 1)
     for q in range(first, last):
         owed = np.int64(initial[q]) if source < 0 else -least[site[source], slot[letter[source], q]]
         if source < 0:
@@ -279,12 +271,7 @@ def automaton_step(
             if coming >= NEVER:
                 continue
             amount = owed + step_amount[b] + coming
-            if paid:
-                to += states
-                amount = 0
-            elif once and amount > 0:
-                to = to + states if keep_runs and not certain else SETTLED
-            elif certain and coming == most[site[target], place]:
+            if (once and amount > 0) or (certain and coming == most[site[target], place]):
                 to = SETTLED
             out[found, 0] = to
             out[found, 1] = amount
@@ -296,7 +283,7 @@ def automaton_step(
 def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop):
     """Add layer t, the automaton exact; False where a limit is met."""
     (
-        weight, once, sure, certain, keep_runs, letters, letter, site, slot, initial, step_ptr, step_to, step_amount,
+        weight, once, sure, certain, letters, letter, site, slot, initial, step_ptr, step_to, step_amount,
         least, most, prices, to_come, charges_ahead,
     ) = term  # fmt: skip
     coarse, code, reach, chained, arc_ptr, arc_to, arc_score, newest, layer, used = fine
@@ -304,7 +291,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
         lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead, lattice.label, lattice.reach,
     )  # fmt: skip
     out = np.empty((max(len(step_to), 1), 2), np.int64)
-    states, is_priced = len(initial), len(prices) > 0
+    is_priced = len(prices) > 0
     first_node, mask = lattice.layer[t], np.int64(newest.shape[1] - 1)
     nodes, arcs, work, hops = used[0], used[1], used[2], np.int64(0)
     for i in range(0 if t == 0 else layer[t - 1], 1 if t == 0 else layer[t]):
@@ -326,7 +313,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                 continue
             found = automaton_step(
                 source, target, state, letter, site, letters, slot, initial, sure, step_ptr, step_to,
-                step_amount, least, most, certain, keep_runs, once, out,
+                step_amount, least, most, certain, once, out,
             )  # fmt: skip
             for s in range(found):
                 following, amount = out[s, 0], out[s, 1]
@@ -336,7 +323,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                 correction = 0.0
                 if is_priced:
                     correction = charges_ahead[target]
-                    if following != SETTLED and following < states:
+                    if following != SETTLED:
                         later = least[site[target], slot[letter[target], following]]
                         correction = weight * (later - to_come[t, following])
                 if not constant + so_far + total + ahead[target] + correction > threshold:
@@ -429,7 +416,7 @@ def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant
 
 @kernel
 def refine_by_automaton(
-    lattice, tables, row, m, rule, prices, to_come, base_price, keep_runs, constant, threshold, limit, most_work, stop
+    lattice, tables, row, m, rule, prices, to_come, base_price, constant, threshold, limit, most_work, stop
 ):
     """Multiply a lattice by a rule's automaton; parameters and what is returned as in ``refine_by_counters``.
 
@@ -438,13 +425,11 @@ def refine_by_automaton(
     prices, to_come, base_price : ndarray (n, m), ndarray (n, states), float
         What the scores of ``lattice`` charge for the automaton (see ``automaton_prices``; prices times weight); empty
         where they charge nothing.
-    keep_runs : bool
-        Keep exactly one path per labeling (for sums), not only the best one.
     """
     lattice = compacted(lattice, threshold - constant)
     most_steps = STEPS_PER_ARC * most_work
-    term, steps = automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, most_steps, stop)
-    fine = empty_fine(lattice, 2 * len(term.initial))
+    term, steps = automaton_term(lattice, tables, row, m, rule, prices, to_come, most_steps, stop)
+    fine = empty_fine(lattice, len(term.initial))
     fine.used[2] += steps // STEPS_PER_ARC
     branches = np.int64(1)
     for cell in range(len(term.step_ptr) - 1):

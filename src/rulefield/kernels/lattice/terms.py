@@ -37,7 +37,6 @@ class AutomatonTerm(NamedTuple):
     once: bool
     sure: int
     certain: bool  # one run per labeling
-    keep_runs: bool
     letters: int
     letter: np.ndarray  # int64 (nodes,)
     site: np.ndarray  # int64 (nodes,): the row of each node in ``least`` and ``most``
@@ -273,7 +272,7 @@ def counter_term(lattice, tables, row, m, rule, low, high, duals):
 
 
 @kernel
-def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, most_steps, stop):
+def automaton_term(lattice, tables, row, m, rule, prices, to_come, most_steps, stop):
     """Return a rule's automaton as it reads a lattice that charges ``prices`` for it, and the number of steps looked at."""
     automaton = tables.rule_automaton[rule]
     states, letters = tables.states[automaton], tables.letters[automaton]
@@ -295,7 +294,7 @@ def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, mo
     )  # fmt: skip
     work += step_ptr[-1] - step_ptr[0]
     term = AutomatonTerm(
-        tables.weight[rule], tables.once[rule], tables.sure[rule], tables.deterministic[automaton], keep_runs, letters,
+        tables.weight[rule], tables.once[rule], tables.sure[rule], tables.deterministic[automaton], letters,
         letter, site, slot, tables.initial[state_at : state_at + states], step_ptr, tables.arc_to, tables.arc_amount,
         least, most, prices, to_come, most_charged(lattice, prices),
     )  # fmt: skip
@@ -324,48 +323,4 @@ def worst_term(terms, waiting, weight, once, excesses, amounts, duals, charged):
         if chosen < 0 or difference > widest or (difference == widest and terms[k, 3] < terms[chosen, 3]):
             chosen = k
             widest = difference
-    return chosen
-
-
-@kernel
-def counts_label(tables, counter, m, label):
-    """Whether a label, at some kind of token or after some label, adds to a counter or takes from it."""
-    classes, node, edge = tables.counter_classes[counter], tables.node, tables.edge
-    for kind in range(classes):
-        if node[tables.node_at[counter] + kind * m + label] != 0:
-            return True
-    if tables.edge_at[counter] >= 0:
-        for cell in range(classes * m):
-            if edge[tables.edge_at[counter] + cell * m + label] != 0:
-                return True
-    return False
-
-
-@kernel
-def most_disputed(lattice, tables, m, terms, waiting, excesses, conflict):
-    """Of the hard counters that wait and are broken, those with most conflict (counters,) per node that they may split.
-
-    What a term splits is taken to be the nodes of the labels that it counts. -1 where there is none.
-    """
-    nodes = np.zeros(m)
-    for i in range(len(lattice.label)):
-        if lattice.ahead[i] > -np.inf:
-            nodes[lattice.label[i]] += 1.0
-    chosen, highest = -1, 0.0
-    for k in range(len(terms)):
-        low, high = terms[k, 1], terms[k, 2]
-        if not waiting[k] or tables.weight[terms[k, 0]] < np.inf:
-            continue
-        broken, dispute = False, 0.0
-        for c in range(low, high):
-            broken = broken or excesses[c] > 0
-            dispute = max(dispute, conflict[c])
-        if not broken or dispute == 0.0:
-            continue
-        split = 1.0
-        for label in range(m):
-            if nodes[label] > 0.0 and counts_label(tables, low, m, label):
-                split += nodes[label]
-        if dispute / split > highest:
-            chosen, highest = k, dispute / split
     return chosen

@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.sequences import Labels, Sequences, SparseRows
 from rulefield.exceptions import InputError, LabelError
-from rulefield.inference.sequences.exact import forward_backward
+from rulefield.inference.sequences.exact import clamp, forward_backward
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
 from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.kernels.quasi_newton import dot
@@ -267,7 +267,7 @@ class ChainLikelihood:
         if not self.partial[i]:
             return free.log_partition
         first, last = self._span(i)
-        known = forward_backward(potentials, self.allowed[first:last], edges=True)
+        known = forward_backward(clamp(potentials, self.allowed[first:last]), edges=True)
         if known.log_partition == -np.inf:
             raise LabelError(
                 f"the labels of sequence {i} allow no labeling that the label scheme permits; correct them or "

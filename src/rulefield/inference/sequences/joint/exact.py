@@ -56,14 +56,6 @@ def joint_marginals(potentials: JointPotentials, weight: np.ndarray | None = Non
     return JointSums(totals, node, edges, moves)
 
 
-def joint_log_partition(potentials: JointPotentials) -> np.ndarray:
-    """Log partition functions alone, (n_chains,), at half the cost of :func:`joint_marginals`."""
-    totals, _, _ = _run(potentials, np.ones(len(potentials.offsets) - 1), None)
-    for i in np.flatnonzero(np.isnan(totals)):
-        totals[i] = forward_backward(potentials.chain(int(i))).log_partition
-    return totals
-
-
 def joint_viterbi(potentials: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
     """Best joint states (n_tokens,) and their scores (n_chains,), -inf where all labelings of a chain are forbidden.
 
@@ -114,9 +106,9 @@ def joint_best(potentials: JointPotentials, weight: np.ndarray | None = None) ->
 
 
 def _run(
-    p: JointPotentials, weight: np.ndarray, node: np.ndarray | None
+    p: JointPotentials, weight: np.ndarray, node: np.ndarray
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
-    """Totals, edges and moves; totals are NaN where a chain has to be done in log space."""
+    """Fill node marginals; totals, edges and moves. Totals are NaN where a chain has to be done in log space."""
     # A shift of each matrix keeps exp in range; every chain pays it once per step.
     tops = [_top(T) for T in p.transitions]
     E = [np.exp(T - top) for T, top in zip(p.transitions, tops)]
@@ -133,17 +125,16 @@ def _run(
         totals[few], totals[rest] = np.nan, np.nan
         return totals, parts, moves
     psi, offsets = np.ascontiguousarray(p.psi), np.ascontiguousarray(p.offsets, np.int64)
-    out = np.zeros((0, p.n_states)) if node is None else node
     if len(few):
         between = np.zeros((p.n_states, p.n_states))
         open_state_sums(
-            psi, offsets.astype(np.uint64), few, weight, _dense_steps(p, E, factor[1]), out, between, totals
+            psi, offsets.astype(np.uint64), few, weight, _dense_steps(p, E, factor[1]), node, between, totals
         )
         _add_steps(p, between, parts, moves)
     if len(rest):
         flat, sizes = np.concatenate([e.ravel() for e in E]), np.array(p.sizes, np.uint64)
         listed = p.move_from.astype(np.uint64), p.move_to.astype(np.uint64), factor
-        joint_sums(psi, offsets, _in_lanes(p, rest), weight, sizes, flat, *listed, out, edges, moves, totals)
+        joint_sums(psi, offsets, _in_lanes(p, rest), weight, sizes, flat, *listed, node, edges, moves, totals)
     totals += sum(tops) * np.maximum(np.diff(p.offsets) - 1, 0)
     return totals, parts, moves
 

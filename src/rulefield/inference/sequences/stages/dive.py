@@ -11,7 +11,7 @@ import numpy as np
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.sequences.progress import ARCS_PER_UNIT, MOST_NODES, DualPotentials, Progress
-from rulefield.inference.sequences.stages.product import chain_relaxation, tightened
+from rulefield.inference.sequences.stages.product import chain_relaxation
 from rulefield.kernels.lattice.lattice import lattice_path
 
 LEAST_WIDTH = 50
@@ -33,7 +33,7 @@ def run_dive(progress: Progress, dual: DualPotentials, node_limit: int, width: i
     goal: float | None = -np.inf
     while goal is not None and progress.nodes < node_limit and not progress.deadline.over:
         floor = progress.best + progress.slack
-        if tightened(progress, relaxation, max(floor, goal)) == -np.inf:
+        if relaxation.bound(max(floor, goal)) == -np.inf:
             return
         labels = np.zeros_like(progress.labels)
         lattice_path(relaxation.lattice, labels)

@@ -9,7 +9,7 @@ Reference: large neighborhood search (Shaw, 1998).
 import numpy as np
 
 from rulefield.inference.sequences.progress import ARCS_PER_UNIT, DualPotentials, Progress
-from rulefield.inference.sequences.stages.product import chain_relaxation, tightened
+from rulefield.inference.sequences.stages.product import chain_relaxation
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import lattice_path
 
@@ -101,7 +101,7 @@ def _search(progress: Progress, dual: DualPotentials, free: np.ndarray, node_lim
     progress.charge(progress.pass_units)
     relaxation = chain_relaxation(progress, part, progress.best + progress.slack)
     labels = np.zeros_like(progress.labels)
-    while tightened(progress, relaxation, progress.best + progress.slack) > -np.inf:
+    while relaxation.bound(progress.best + progress.slack) > -np.inf:
         lattice_path(relaxation.lattice, labels)
         amounts, excesses = progress.offer(labels)
         if progress.settled or not relaxation.left:

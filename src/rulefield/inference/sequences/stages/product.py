@@ -29,9 +29,6 @@ WINDOW_SHARE, MOST_OVERFLOWS = 0.6, 6
 LITTLE_GROWTH = 1.2
 """Automata of few states that made a lattice grow by no more come before all other terms: they sharpen its bounds."""
 
-TIGHTENED_ARCS, TIGHTENING_PASSES = 10_000, 8
-"""Lattices of so many arcs get better duals after every term, in so many passes over them."""
-
 
 def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """Product with rules in conflict, in windows below the bound that grow until one holds the optimum.
@@ -111,15 +108,14 @@ def search_window(
     """
     relaxation, known = chain_relaxation(progress, dual, floor), list(progress.terms)
     if anew and np.isinf(progress.prepared.caps).any():
-        known.clear()  # in large windows conflicts under better duals say more of what is to come next
+        known.clear()  # in large windows the conflicts that are left say more of what is to come next
     known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
-        bound = tightened(progress, relaxation, floor, 0 if anew else None)
-        error = relaxation.error + dual.error
+        bound = relaxation.bound(floor)
         if bound == -np.inf:
-            progress.bound = min(progress.bound, floor + error if floor > -np.inf else floor)
+            progress.bound = min(progress.bound, floor + dual.error if floor > -np.inf else floor)
             return True
-        progress.bound = min(progress.bound, bound + error)
+        progress.bound = min(progress.bound, bound + dual.error)
         if known:
             term = known.pop(0)
         else:
@@ -136,16 +132,3 @@ def search_window(
         if not done:
             return False
         progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))
-
-
-def tightened(progress: Progress, relaxation: Relaxation, floor: float, arcs: int | None = None) -> float:
-    """Return the bound of a lattice; where it has so many arcs and hard counters are not exact yet, under better duals."""
-    bound, caps = relaxation.bound(floor), progress.prepared.caps
-    few = len(relaxation.lattice.arc_to) < (TIGHTENED_ARCS if arcs is None else arcs)
-    if min(bound, floor) == -np.inf or few:
-        return bound
-    if not np.isinf(caps[relaxation.free]).any():
-        return bound
-    relaxation.tighten(caps, floor, TIGHTENING_PASSES, progress.deadline.stop)
-    progress.charge_arcs(relaxation)
-    return relaxation.bound(floor)

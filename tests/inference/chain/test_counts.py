@@ -1,4 +1,4 @@
-"""Duals that are changed on a lattice, and counts that rules imply: what both say is compared with all labelings."""
+"""Counts that rules imply, and the last window of the product: what both say is compared with all labelings."""
 
 from itertools import product
 
@@ -11,8 +11,6 @@ from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
 from rulefield.inference.sequences.stages import product as windows
 from rulefield.inference.sequences.stages.counts import implied_counts, run_counts
-from rulefield.kernels.lattice.dual import path_score
-from rulefield.kernels.lattice.sites import lattice_sites
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -34,53 +32,6 @@ def begun(rules, tokens, seed, passes=5):
     progress = Progress.start(prepare(problem))
     run_duals(progress, passes)
     return problem, progress
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_lattice_charges_what_its_duals_say(seed):
-    """Its best path is the maximum over all labelings of score - cost of exact terms - duals x excesses of the others."""
-    _, progress = begun(RULES, TOKENS, seed, 1 + seed)
-    prepared = progress.prepared
-    relaxation = windows.chain_relaxation(progress, dual_potentials(progress), -np.inf)
-    for term in np.random.default_rng(seed).permutation(len(relaxation.terms))[: seed % 4]:
-        relaxation.bound(-np.inf)
-        relaxation.add(relaxation.terms[term], -np.inf, 10_000)
-    before = relaxation.bound(-np.inf)
-    relaxation.tighten(prepared.caps, before - 20.0, 30)
-    free, best, optimum = relaxation.free, -np.inf, -np.inf
-    for labels in product(range(3), repeat=len(TOKENS)):
-        y = np.array(labels)
-        excesses = prepared.amounts(y)[1]
-        paid = np.flatnonzero(~free & (excesses > 0))
-        exact = float(prepared.tables.weight[prepared.tables.counter_rule[paid]] @ excesses[paid])
-        score = float(path_score(prepared.unary, prepared.arriving, y))
-        best = max(best, score - exact - float(relaxation.duals[free] @ excesses[free]))
-        optimum = max(optimum, prepared.value(y))
-    assert relaxation.bound(-np.inf) == pytest.approx(best)
-    assert optimum - 1e-9 <= best <= before + 1e-9
-    assert 0.0 < relaxation.error < 1e-9
-    assert (relaxation.duals <= prepared.caps).all()
-    assert not relaxation.duals[~free].any()
-
-
-def test_better_duals_lower_the_bound():
-    """Duals that begin at nothing."""
-    _, progress = begun(RULES, TOKENS, 3, 1)
-    progress.duals = np.zeros_like(progress.duals)
-    relaxation = windows.chain_relaxation(progress, dual_potentials(progress), -np.inf)
-    before = relaxation.bound(-np.inf)
-    relaxation.tighten(progress.prepared.caps, before - 5.0, 30)
-    assert relaxation.bound(-np.inf) < before - 0.5
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_windows_under_better_duals_are_exact(monkeypatch, seed):
-    """Every lattice is tightened, however small; the answer is the best of all labelings."""
-    monkeypatch.setattr(windows, "TIGHTENED_ARCS", 0)
-    problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 20 + seed, 1)
-    windows.run_product(progress, dual_potentials(progress), 1_000_000)
-    assert progress.settled
-    assert progress.objective == pytest.approx(decode(problem, "enumerate").objective)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -159,31 +110,3 @@ def test_the_last_window_holds_all_that_beats_a_labeling(seed):
     if not limited:
         assert progress.settled
         assert progress.objective == pytest.approx(optimum)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_sites_collect_what_counters_count(seed):
-    """Along every path of a lattice the gains of its sites are the excesses of its labeling."""
-    _, progress = begun(RULES, TOKENS, seed)
-    prepared = progress.prepared
-    relaxation = windows.chain_relaxation(progress, dual_potentials(progress), -np.inf)
-    relaxation.bound(-np.inf)
-    relaxation.add(relaxation.terms[seed], -np.inf, 10_000)
-    lattice, free = relaxation.lattice, relaxation.free
-    sites = lattice_sites(lattice, prepared.tables, prepared.classes, 3, free, *relaxation.by_label)
-    rng = np.random.default_rng(seed)
-    for _ in range(50):
-        node = int(rng.integers(lattice.layer[1]))
-        labels, met = [lattice.label[node]], [sites.start[node]]
-        while len(labels) < len(TOKENS) and lattice.arc_ptr[node] < lattice.arc_ptr[node + 1]:
-            arc = rng.integers(lattice.arc_ptr[node], lattice.arc_ptr[node + 1])
-            node = lattice.arc_to[arc]
-            labels.append(lattice.label[node])
-            met.append(sites.arc[arc])
-        if len(labels) < len(TOKENS):
-            continue  # an end that a hard term forbids
-        tally = -prepared.tables.counter_bound.copy()
-        for site in met:
-            for e in range(sites.ptr[site], sites.ptr[site + 1]):
-                tally[sites.counter[e]] += sites.gain[e]
-        assert (tally == prepared.amounts(np.array(labels))[1])[free].all()

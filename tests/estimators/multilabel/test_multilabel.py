@@ -1,6 +1,7 @@
 """MultiLabelCRF: a scikit-learn classifier whose labels know each other."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import rulefield as rf
 from rulefield import rules as r
 from rulefield.estimators.multilabel.estimator import MultiLabelCRF
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import InputError, InterruptedFitWarning, LabelError
+from rulefield.learning.fit_log import Ending
 
 
 def test_scikit_learn_accepts_it():
@@ -135,3 +137,40 @@ def test_the_defaults_join_few_labels_by_all_pairs_and_score_them_by_cross_fitte
     again = rf.load(tmp_path / "labels.rf")
     assert again.predictors == "auto"
     assert (again.predict(X) == crf.predict(X)).all()
+
+
+def test_auto_takes_the_penalty_under_which_held_out_labels_are_most_likely():
+    """Little for labels that exclude each other, much for labels that are noise; otherwise what was given."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    exclusive = np.eye(4, dtype=int)[(X + 0.8 * rng.normal(size=X.shape)).argmax(axis=1)]
+    noise = rng.integers(0, 2, size=(120, 4))
+    field = MultiLabelCRF().fit(X, exclusive)
+    assert field.l2_ < 1.0
+    assert field.l2_ == field.crf_.l2 == rf.load(field.to_bytes()).l2_
+    likelihood = {
+        l2: MultiLabelCRF(l2=l2).fit(X, exclusive).predict_joint_log_proba(X, exclusive).mean() for l2 in (0.1, 3.0)
+    }
+    assert likelihood[0.1] > likelihood[3.0]
+    assert MultiLabelCRF().fit(X[:120], noise).l2_ == 3.0
+    assert MultiLabelCRF(l2=0.7).fit(X, exclusive).l2_ == 0.7
+    assert MultiLabelCRF(predictors=None, max_iter=5).fit(X, exclusive).l2_ == 1.0
+
+
+def test_an_interrupted_choice_of_the_penalty_keeps_the_last_model(monkeypatch):
+    from rulefield.estimators.graph import estimator
+
+    learn, calls = estimator.fit_graph_model, []
+
+    def interrupted(*given):
+        calls.append(0)
+        result = learn(*given)
+        return replace(result, ending=Ending.interrupted) if len(calls) == 2 else result
+
+    monkeypatch.setattr(estimator, "fit_graph_model", interrupted)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    with pytest.warns(InterruptedFitWarning):
+        field = MultiLabelCRF().fit(X, (X > 0).astype(int))
+    assert len(calls) == 2
+    assert field.predict(X).shape == X.shape

@@ -235,7 +235,9 @@ class GraphCRF(SavedModel, BaseEstimator):
         y: Sequence[Labels],
         sample_weight: Sequence[float] | np.ndarray | None,
         groups: Sequence[Any] | np.ndarray | None = None,
+        start: np.ndarray | None = None,
     ) -> FitResult:
+        """Learn from labeled graphs, from ``start`` if it is given; warn of nothing."""
         check_parameters(self)
         if self.algorithm == "ssvm" and self.l2 == 0:
             raise InputError('l2 must be > 0 for algorithm="ssvm": without it the margin has no scale; got 0.')
@@ -255,7 +257,7 @@ class GraphCRF(SavedModel, BaseEstimator):
             n_jobs=self.n_jobs,
             oracle_nodes=self.oracle_nodes,
         )
-        learned = fit_graph_model(model, shards, training, self._start(model, shards))
+        learned = fit_graph_model(model, shards, training, self._start(model, shards) if start is None else start)
         self._plain_labels = not any(isinstance(given, Mapping) for given in labels)
         self.model_, self._spec, self._names, self._predictors = model, spec, names, predictors
         self.theta_, self.gap_ = learned.theta, learned.gap

@@ -6,15 +6,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rulefield.data.graphs import Features, TypedGraph
-from rulefield.encode.graph_builders import multilabel_edges
+from rulefield.data.graphs import Features, TypedGraph, is_forest
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.graph.decoding import (
     NODE,
@@ -25,7 +22,18 @@ from rulefield.estimators.graph.decoding import (
     outputs_graph,
 )
 from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
+from rulefield.estimators.graph.inputs import checked_weight
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.multilabel.samples import (
+    allowed_values,
+    by_label,
+    chosen_edges,
+    default_predictors,
+    encoded_labels,
+    graphs_of_features,
+    graphs_of_scores,
+    held_out_parts,
+)
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -41,13 +49,14 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.estimators.saving import SavedModel, State
-from rulefield.estimators.tables import KnownTable, check_feature_names, known_rows, usable_features
+from rulefield.estimators.tables import KnownTable, check_feature_names, usable_features
 from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, are_labels, check_arrays, part_of, weights
 from rulefield.inference.graph.decode import NODE_LIMIT
 from rulefield.inference.graph.reweighted import Graphs, Sums
 from rulefield.interrupts import interruptible
+from rulefield.learning.fit_log import FitResult
 from rulefield.learning.graph.fields import exact_field_of
 
 FOLDS = 5
@@ -56,8 +65,10 @@ EXACT_LABELS = 14
 """Labels up to which sums over all label vectors are exact and quick."""
 SCORED_SAMPLES = 100
 """Samples from which on ``predictors="auto"`` scores labels by cross-fitted classifiers; with fewer, features are used."""
-PENALTIES = (0.001, 0.01, 0.1, 1.0)
-"""Values of ``C`` among which ``predictors="auto"`` chooses by cross-fitted loss."""
+L2_CHOICES, L2_ELSE = (3.0, 1.0, 0.3, 0.1), 1.0
+"""Values of ``l2`` among which ``auto`` chooses by the likelihood of held-out parts; the value if there is no choice."""
+CHOICE_TOL = 1e-4
+"""``tol`` of the fits by which ``l2`` is chosen."""
 DEFAULT_TOL = 1e-6
 INNER = "field."
 """Beginning of the names of the inner model's arrays in a file."""
@@ -77,8 +88,10 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         pairs of up to 14 labels if the algorithm is ``likelihood`` (its sums are exact then), else the tree.
     algorithm : {"likelihood", "ssvm"}, default "likelihood"
         See :class:`rulefield.GraphCRF`. On a tree the likelihood is exact.
-    l2 : float, default 1
-        Weight of the squared weights beside the sum of losses.
+    l2 : float or "auto", default "auto"
+        Weight of the squared weights beside the sum of losses. ``auto``: of .1, .3, 1 and 3 the one under which label
+        vectors of held-out samples are most likely, if labels are scored by predictors and ``algorithm`` is
+        ``likelihood``; else 1.
     predictors : "auto", list of classifiers or None, default "auto"
         scikit-learn classifiers, one copy per label: their cross-fitted log-odds stand in the place of the features, and
         change the scores of pairs; refitted on all samples for prediction. A list inside the list holds alternatives.
@@ -107,6 +120,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where X had names.
+    l2_ : float
+        The ``l2`` that was used.
     n_iter_ : int
     converged_ : bool
     log_ : list of FitRecord
@@ -130,6 +145,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     _given_to_load = ("predictors",)
     _saved = (
         "edges_",
+        "l2_",
         "n_features_in_",
         "feature_names_in_",
         "log_",
@@ -144,6 +160,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     )
     n_features_in_: int
     crf_: GraphCRF
+    l2_: float
     edges_: np.ndarray
     _multilabel: bool
     _class_list: list[np.ndarray]
@@ -155,7 +172,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             one_of("auto", "tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)
         ),
         "algorithm": one_of(*(name for name in ALGORITHMS if name != "composite")),
-        "l2": number(),
+        "l2": either(number(), one_of("auto")),
         "predictors": optional(either(one_of("auto"), instance_of("a list of classifiers", list, tuple))),
         "scale": FLAG,
         "rules": RULES,
@@ -170,7 +187,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         *,
         structure: str | Sequence[Sequence[int]] | np.ndarray = "auto",
         algorithm: str = "likelihood",
-        l2: float = 1.0,
+        l2: float | str = "auto",
         predictors: Sequence[Any] | str | None = "auto",
         scale: bool = True,
         rules: Rules = None,
@@ -208,43 +225,69 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         check_classification_targets(y)
         targets = np.asarray(y)
         self._multilabel = targets.ndim == 2 and targets.shape[1] > 1
-        self._class_list, numbers = _encoded(targets.reshape(len(targets), -1))
+        self._class_list, numbers = encoded_labels(targets.reshape(len(targets), -1))
         if not self._multilabel and len(self._class_list[0]) < 2:
             raise LabelError(
                 f"y must hold two classes at least; the data has one class: {self._class_list[0].tolist()}."
             )
         self._center, self._spread = self._scaling(X, sample_weight)
-        self.edges_ = self._choose_edges(numbers)
-        self.crf_ = GraphCRF(
-            algorithm=self.algorithm,
-            l2=self.l2,
-            labels={name: len(c) for name, c in zip(self._names, self._class_list)},
-            max_iter=self.max_iter,
-            tol=DEFAULT_TOL if self.tol is None else self.tol,
-            n_jobs=self.n_jobs,
-        )
+        exact = self.algorithm == "likelihood" and numbers.shape[1] <= EXACT_LABELS
+        self.edges_ = chosen_edges(self.structure, numbers, exact)
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
-        scores = self._cross_fitted(X, numbers, sample_weight)
-        report_fit(self, self.crf_._learn(self._as_graphs(X, scores), labels, sample_weight))
+        graphs = self._as_graphs(X, self._cross_fitted(X, numbers, sample_weight))
+        weight = checked_weight(sample_weight, len(graphs))
+        self.crf_, result = self._learned(graphs, labels, targets, weight)
+        self.l2_ = self.crf_.l2
+        report_fit(self, result)
         self.n_iter_ = max(self.crf_.n_iter_, 1)
         return self
+
+    def _new_field(self, l2: float, tol: float) -> GraphCRF:
+        labels = {name: len(c) for name, c in zip(self._names, self._class_list)}
+        return GraphCRF(
+            algorithm=self.algorithm, l2=l2, labels=labels, max_iter=self.max_iter, tol=tol, n_jobs=self.n_jobs
+        )
+
+    def _learned(
+        self, graphs: list[TypedGraph], labels: list[Any], targets: np.ndarray, weight: np.ndarray
+    ) -> tuple[GraphCRF, FitResult]:
+        """Learn the field, with the ``l2`` under which held-out label vectors are most likely if it is to be chosen.
+
+        The weights of one ``l2`` are the start for the next. Ctrl-C on the way returns what was learned last.
+        """
+        l2, start = L2_ELSE if isinstance(self.l2, str) else float(self.l2), None
+        if self._chooses_l2(len(graphs)):
+            likelihood = dict.fromkeys(L2_CHOICES, 0.0)
+            learned: dict[float, np.ndarray] = {}
+            for kept, rest in held_out_parts(len(graphs)):
+                known = [graphs[i] for i in kept], [labels[i] for i in kept], weight[kept]
+                held, allowed = [graphs[i] for i in rest], self._allowed(targets[rest], len(rest))
+                before = None
+                for choice in L2_CHOICES:
+                    field = self._new_field(choice, CHOICE_TOL)
+                    result = field._learn(*known, start=before)
+                    if result.interrupted:
+                        return field, result
+                    learned[choice] = before = result.theta
+                    joint = self._log_joint(self._decoder([], field), held, allowed)
+                    likelihood[choice] += float(weight[rest] @ joint)
+            l2 = max(likelihood, key=likelihood.__getitem__)
+            start = learned[l2]
+        field = self._new_field(l2, DEFAULT_TOL if self.tol is None else self.tol)
+        return field, field._learn(graphs, labels, weight, start=start)
+
+    def _chooses_l2(self, n_samples: int) -> bool:
+        """Whether ``l2`` is chosen: few weights, whose likelihood is an exact sum, and enough samples."""
+        n_labels = len(self._class_list)
+        exact = n_labels <= EXACT_LABELS or is_forest(n_labels, self.edges_)
+        asked = isinstance(self.l2, str) and self.algorithm == "likelihood" and self._fitted_scores is not None
+        return asked and exact and n_samples >= SCORED_SAMPLES
 
     def _scaling(self, X: Features, sample_weight: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
         if not self.scale or sparse.issparse(X):
             return None, None
         scaler = StandardScaler().fit(X, sample_weight=sample_weight)
         return scaler.mean_, scaler.scale_
-
-    def _choose_edges(self, numbers: np.ndarray) -> np.ndarray:
-        n_labels = numbers.shape[1]
-        if isinstance(self.structure, str):
-            exact = self.algorithm == "likelihood" and n_labels <= EXACT_LABELS
-            chosen = ("full" if exact else "tree") if self.structure == "auto" else self.structure
-            return multilabel_edges(numbers > 0, chosen)
-        edges = np.asarray(self.structure, dtype=np.int64).reshape(-1, 2)
-        if ((edges < 0) | (edges >= n_labels)).any() or (edges[:, 0] == edges[:, 1]).any():
-            raise InputError(f"structure must join different labels 0 to {n_labels - 1}; got {edges.tolist()}.")
-        return edges
 
     def _cross_fitted(self, X: Features, numbers: np.ndarray, weight: ArrayLike | None) -> np.ndarray | None:
         """Scores (n_samples, n_labels, width) of predictors that did not see the sample; None without predictors."""
@@ -255,7 +298,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         how = CrossFitting(predictors, FOLDS, 0, self.n_jobs)
         share = None if weight is None else np.asarray(weight, dtype=np.float64)
         scores, _, self._fitted_scores = cross_fit_scores(how, X, numbers.astype(float), self._task, share)
-        return _by_label(scores)
+        return by_label(scores)
 
     def _chosen_predictors(self, X: Features, numbers: np.ndarray) -> Sequence[Any] | None:
         """Return the predictors that were given, or those of ``auto``."""
@@ -263,12 +306,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             return self.predictors
         if numbers.shape[1] < 2 or len(numbers) < SCORED_SAMPLES:
             return None
-        centered = not sparse.issparse(X)
-        alternatives = [
-            make_pipeline(StandardScaler(with_mean=centered), LogisticRegression(C=penalty, max_iter=500))
-            for penalty in PENALTIES
-        ]
-        return [alternatives]
+        return default_predictors(centered=not sparse.issparse(X))
 
     # --- what a fitted model says ---------------------------------------------------------------------
 
@@ -304,7 +342,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             Labels known beforehand; NaN or None where free. A row may be None.
         """
         X = self._checked(X)
-        results = self._decoder(rules).results(self._graphs(X), self._allowed(known, X.shape[0]))
+        results = self._decoder(rules, self.crf_).results(self._graphs(X), self._allowed(known, X.shape[0]))
         numbers = np.stack([result.labels for result in results])
         columns = [classes[numbers[:, k]] for k, classes in enumerate(self._class_list)]
         return np.stack(columns, axis=1) if self._multilabel else columns[0]
@@ -336,7 +374,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         def named(graph: TypedGraph, numbers: np.ndarray) -> list[Any]:
             return [classes[k].item() for classes, k in zip(self._class_list, numbers)]
 
-        return self._decoder(rules).labelings(graphs, allowed, search, named, verify)
+        return self._decoder(rules, self.crf_).labelings(graphs, allowed, search, named, verify)
 
     def predict_proba(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> Any:
         """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.
@@ -348,7 +386,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         X, rules, known : as in ``predict``
         """
         X = self._checked(X)
-        decoder, graphs, allowed = self._decoder(rules), self._graphs(X), self._allowed(known, X.shape[0])
+        decoder, graphs, allowed = self._decoder(rules, self.crf_), self._graphs(X), self._allowed(known, X.shape[0])
         sums = None if decoder.rules else self._sums(decoder, graphs, allowed)
         marginals = decoder.marginals(graphs, allowed) if sums is None else [one.node for one in sums]
         cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
@@ -367,8 +405,11 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             NaN or None where a label is not known: summed over.
         """
         X = self._checked(X)
-        decoder, graphs = self._decoder([]), self._graphs(X)
-        return self._log_sums(decoder, graphs, self._allowed(y, X.shape[0])) - self._log_sums(decoder, graphs, None)
+        return self._log_joint(self._decoder([], self.crf_), self._graphs(X), self._allowed(y, X.shape[0]))
+
+    def _log_joint(self, decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> np.ndarray:
+        """Log-probability of the label vectors that are allowed, for each sample."""
+        return self._log_sums(decoder, graphs, allowed) - self._log_sums(decoder, graphs, None)
 
     def _log_sums(self, decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> np.ndarray:
         """Log-partition value of every sample."""
@@ -404,35 +445,16 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         check_is_fitted(self, "crf_")
         return usable_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
-    def _decoder(self, rules: Rules) -> GraphDecoder:
+    def _decoder(self, rules: Rules, crf: GraphCRF) -> GraphDecoder:
         first = self._class_list[0]
         acting = GraphRules.of(self, rules, {NODE: first})
         if acting and any(not np.array_equal(classes, first) for classes in self._class_list):
             raise InputError("rules need labels that all have the same classes; this target's columns differ.")
-        crf, seen = self.crf_, outputs_graph(len(self._class_list))
+        seen = outputs_graph(len(self._class_list))
         return GraphDecoder(crf.model_, crf.theta_, crf._names, acting, self.n_jobs, seen)
 
     def _allowed(self, known: KnownTable, n_samples: int) -> Allowed:
-        """Values that each sample's labels may have, flat; None where nothing is known."""
-        if known is None:
-            return None
-        sizes = [len(classes) for classes in self._class_list]
-        rows = known_rows(known, n_samples)
-        return [
-            np.ones(sum(sizes), bool) if row is None else np.concatenate(self._row_allowed(row, i))
-            for i, row in enumerate(rows)
-        ]
-
-    def _row_allowed(self, row: list[Any], i: int) -> list[np.ndarray]:
-        if len(row) != len(self._class_list):
-            raise InputError(f"known[{i}] must hold {len(self._class_list)} labels; got {len(row)}.")
-        masks = []
-        for value, classes in zip(row, self._class_list):
-            mask = np.ones(len(classes), bool) if value is None else classes == value
-            if not mask.any():
-                raise LabelError(f"known[{i}] holds {value!r}, which is none of the classes {classes.tolist()}.")
-            masks.append(mask)
-        return masks
+        return allowed_values(known, self._class_list, n_samples)
 
     # --- samples as graphs ----------------------------------------------------------------------------
 
@@ -443,40 +465,15 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
 
     def _graphs(self, X: Features) -> list[TypedGraph]:
         """Return the graphs of new samples."""
-        return self._as_graphs(X, None if self._fitted_scores is None else _by_label(self._fitted_scores(X)))
-
-    def _score_graphs(self, scores: np.ndarray) -> list[TypedGraph]:
-        """One graph for each sample; a label has its own scores, a pair those of both labels, each a constant more."""
-        n, n_labels, width = scores.shape
-        nodes = np.concatenate([scores, np.ones((n, n_labels, 1))], axis=2)
-        names, first = self._names, scores[:, :, :1]
-        pair = np.zeros((1, 2), dtype=np.int64)
-        ends = {(names[a], names[b]): (a, b) for a, b in self.edges_.tolist()}
-        bent = {
-            key: np.concatenate([np.ones((n, 1)), first[:, a], first[:, b]], axis=1) for key, (a, b) in ends.items()
-        }
-        return [
-            TypedGraph(
-                {name: nodes[i, k][None] for k, name in enumerate(names)},
-                {key: (pair, rows[i][None]) for key, rows in bent.items()},
-            )
-            for i in range(n)
-        ]
+        return self._as_graphs(X, None if self._fitted_scores is None else by_label(self._fitted_scores(X)))
 
     def _as_graphs(self, X: Features, scores: np.ndarray | None) -> list[TypedGraph]:
-        """One graph for each sample; all labels share its row of features and a constant."""
+        """One graph for each sample, of predictors' scores or of its row of features."""
         if scores is not None:
-            return self._score_graphs(scores)
-        if sparse.issparse(X):
-            rows = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))]))
-            parts = [rows[[i]] for i in range(rows.shape[0])]
-        else:
-            scaled = X if self._center is None else (X - self._center) / self._spread
-            parts = list(np.hstack([scaled, np.ones((len(scaled), 1))])[:, None, :])
-        pair = np.zeros((1, 2), dtype=np.int64)
-        names = self._names
-        edges = {(names[a], names[b]): pair for a, b in self.edges_.tolist()}
-        return [TypedGraph(dict.fromkeys(names, part), edges) for part in parts]
+            return graphs_of_scores(scores, self._names, self.edges_)
+        if self._center is not None:
+            X = (X - self._center) / self._spread
+        return graphs_of_features(X, self._names, self.edges_)
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -530,17 +527,3 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             raise ModelFileError("the labels of the model file do not fit its field; save the model again.")
         if scores is not None:
             scores.check(self.n_features_in_)
-
-
-def _encoded(columns: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Classes of each column, and numbers (n_samples, n_labels); indicators have the classes 0 and 1 throughout."""
-    if columns.shape[1] > 1 and columns.dtype.kind in "iubf" and np.isin(columns, (0, 1)).all():
-        return [np.array([0, 1])] * columns.shape[1], columns.astype(np.int64)
-    classes, numbers = zip(*(np.unique(column, return_inverse=True) for column in columns.T))
-    return list(classes), np.stack(numbers, axis=1).astype(np.int64)
-
-
-def _by_label(scores: np.ndarray) -> np.ndarray:
-    """(n, width, n_labels, n_predictors) -> (n, n_labels, width * n_predictors)."""
-    n, width, n_labels, k = scores.shape
-    return np.moveaxis(scores, 2, 1).reshape(n, n_labels, width * k)

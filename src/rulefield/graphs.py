@@ -1,17 +1,13 @@
 """Graphs for :class:`rulefield.GraphCRF` and Gaussian fields: their type, builders, similarities and engines."""
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.encode.graph_builders import chain, from_arrays, from_networkx, grid, grid_edges, ladder
+from rulefield.encode.graph_builders import chain, from_arrays, from_networkx, grid, grid_edges
 from rulefield.encode.similarity import (
     chi2,
     correlation,
-    historical_distance,
-    knn,
     label_distance,
     mutual_info,
     overfit_correlation,
-    residual_correlation,
-    spatial,
 )
 from rulefield.encode.similarity import grid as grid_similarity
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
@@ -35,14 +31,9 @@ __all__ = [
     "grid",
     "grid_edges",
     "grid_similarity",
-    "historical_distance",
-    "knn",
     "label_distance",
-    "ladder",
     "minimal_conflict_graph",
     "mutual_info",
     "overfit_correlation",
     "relax_graph",
-    "residual_correlation",
-    "spatial",
 ]

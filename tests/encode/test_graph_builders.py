@@ -15,7 +15,6 @@ from rulefield.encode.graph_builders import (
     from_networkx,
     grid,
     grid_edges,
-    ladder,
     multilabel_edges,
     mutual_information,
 )
@@ -51,14 +50,9 @@ def test_grid_edge_features():
     assert end_features(x, np.zeros((0, 2), dtype=int), np.zeros(0, dtype=int), 2).shape == (0, 8)
 
 
-def test_chain_and_ladder():
+def test_a_chain_joins_neighbors():
     assert chain(np.ones((3, 2))).edges["token", "token"][0].tolist() == [[0, 1], [1, 2]]
     assert chain(np.ones((1, 2))).n_edges == {("token", "token"): 0}
-    graph = ladder(np.ones((3, 2)), ("pos", "ner", "x"))
-    assert graph.edges["pos", "pos"][0].tolist() == [[0, 1], [1, 2]]
-    assert graph.edges["pos", "ner"][0].tolist() == [[0, 0], [1, 1], [2, 2]]
-    assert ("pos", "x") not in graph.edges
-    assert np.shares_memory(graph.nodes["pos"], graph.nodes["ner"])
 
 
 def test_mutual_information_is_that_of_scikit_learn():
@@ -108,7 +102,6 @@ def test_networkx_with_types():
     [
         (lambda: grid_edges(2, 2, 6), "4 or 8"),
         (lambda: grid(np.ones((5, 1)), (2, 3)), "height x width = 6"),
-        (lambda: ladder(np.ones((2, 1)), ("a",)), "two or more"),
         (lambda: multilabel_edges(np.ones((2, 2)), "star"), "structure must be"),
         (lambda: from_networkx(nx.path_graph(2)), "attribute 'x'"),
     ],

@@ -95,22 +95,6 @@ def _steps(n: int) -> np.ndarray:
     return np.stack([first, first + 1], axis=1)
 
 
-def ladder(features: Any, layers: tuple[str, ...] = ("a", "b")) -> TypedGraph:
-    """Build a factorial CRF over one sequence ([Meunier17], section 3.2.2): one chain for each layer, with rungs.
-
-    Every observation appears once in each layer (the matrix is shared, not copied); edges join neighbors
-    within a layer and, at the same position, consecutive layers.
-    """
-    if len(set(layers)) != len(layers) or len(layers) < 2:
-        raise InputError(f"layers must be two or more different names; got {layers!r}.")
-    matrix = as_features(features, "features of the sequence")
-    steps = _steps(matrix.shape[0])
-    rungs = np.repeat(np.arange(matrix.shape[0], dtype=np.int64)[:, None], 2, axis=1)
-    edges: dict[tuple[str, str], Any] = {(name, name): steps for name in layers}
-    edges |= dict.fromkeys(zip(layers[:-1], layers[1:]), rungs)
-    return TypedGraph(dict.fromkeys(layers, matrix), edges)
-
-
 def multilabel_edges(Y: Any, structure: str = "tree") -> np.ndarray:
     """Choose which labels of a multi-label problem to join.
 

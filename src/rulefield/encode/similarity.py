@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.spatial import cKDTree
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import kneighbors_graph
 from sklearn.neural_network import MLPRegressor
 
 from rulefield.exceptions import InputError
@@ -82,20 +80,10 @@ def label_distance(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
     return _closeness(_pairwise(_columns(Y), lambda a, b, w: float(np.average((a - b) ** 2, weights=w)), weight))
 
 
-def historical_distance(history: Any) -> np.ndarray:
-    """exp(-d² / median d²) between nodes whose past values are the rows of ``history`` (n_nodes, n_times)."""
-    return label_distance(np.asarray(history, dtype=float).T)
-
-
 def _closeness(square: np.ndarray) -> np.ndarray:
     off = ~np.eye(len(square), dtype=bool)
     middle = np.median(square[off]) if off.any() else 1.0
     return np.where(off, np.exp(-square / (middle if middle > 0 else 1.0)), 0.0)
-
-
-def residual_correlation(Y: Any, predicted: Any) -> np.ndarray:
-    """Correlation of what a prediction (n_instances, n_outputs) leaves unexplained: a signed graph."""
-    return correlation(_columns(Y) - np.asarray(predicted, dtype=float))
 
 
 def overfit_correlation(X: Any, Y: Any, random_state: int | None = 0, weight: np.ndarray | None = None) -> np.ndarray:
@@ -115,24 +103,6 @@ def overfit_correlation(X: Any, Y: Any, random_state: int | None = 0, weight: np
         share = None if weight is None else weight[known]
         net.fit(X[known], Y[known] if Y.shape[1] > 1 else Y[known, 0], sample_weight=share)
     return correlation(np.asarray(net.predict(X)).reshape(len(X), -1), weight)
-
-
-def knn(features: Any, n_neighbors: int = 5) -> Any:
-    """Sparse 0/1 graph that joins each row of ``features`` (n_nodes, d) with its nearest rows (either way)."""
-    graph = kneighbors_graph(np.asarray(features, dtype=float), n_neighbors, include_self=False)
-    return scipy.sparse.csr_array(graph.maximum(graph.T))
-
-
-def spatial(places: Any, bandwidth: float, cutoff: float = 3.0) -> Any:
-    """Sparse graph exp(-d² / (2 bandwidth²)) between places (n_nodes, d) at most ``cutoff`` bandwidths apart."""
-    places = np.asarray(places, dtype=float)
-    if not bandwidth > 0:
-        raise InputError(f"bandwidth must be positive; got {bandwidth}.")
-    near = cKDTree(places).query_pairs(cutoff * bandwidth, output_type="ndarray")
-    square = ((places[near[:, 0]] - places[near[:, 1]]) ** 2).sum(axis=1)
-    weight = np.exp(-square / (2 * bandwidth**2))
-    half = scipy.sparse.coo_array((weight, (near[:, 0], near[:, 1])), shape=(len(places), len(places)))
-    return scipy.sparse.csr_array(half + half.T)
 
 
 def grid(n_rows: int, n_columns: int) -> Any:

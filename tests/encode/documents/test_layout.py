@@ -135,7 +135,6 @@ def test_every_column_has_a_name():
     names = encoder.names("line")
     assert len(names) == graph.nodes["line"].shape[1]
     assert "text 0:w=of" in names
-    assert len(encoder.edge_names("line")) == graph.edges["line", "line"][1].shape[1]
     assert graph.nodes["line"][:, [names.index("text 0:w=of")]].sum() == 12
 
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from oracles.graph_makers import flat_labels, random_graphs, random_labels
 from rulefield.data.graphs import TypedGraph
-from rulefield.encode.graph_builders import chain, ladder
+from rulefield.encode.graph_builders import chain
 from rulefield.inference.graph.reweighted import Graphs, ReweightedField, edge_appearance
 from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.fields import ExactField, GivenField
@@ -197,6 +197,15 @@ def test_likelihood_is_exact_where_only_hubs_make_loops(unknown):
 
 LAYERS = {"a": 2, "b": 3}
 LADDER = GraphModel(GraphSpec(LAYERS, {"a": 2, "b": 2}, {("a", "a"): 1, ("b", "b"): 1, ("a", "b"): 1}))
+
+
+def ladder(features):
+    """Two layers over one sequence: a chain in each, and rungs between them."""
+    first = np.arange(len(features) - 1)
+    steps = np.stack([first, first + 1], axis=1)
+    rungs = np.repeat(np.arange(len(features))[:, None], 2, axis=1)
+    edges = {("a", "a"): steps, ("b", "b"): steps, ("a", "b"): rungs}
+    return TypedGraph({"a": features, "b": features}, edges)
 
 
 def turned_ladder(rng, n):

@@ -7,7 +7,15 @@ from xml.etree import ElementTree
 from rulefield.data.pages import LINE, Page
 from rulefield.data.source import Source
 from rulefield.encode.documents.boxes import BoxCollector, labels_in_file
-from rulefield.encode.documents.xml_tree import Element, attribute, checked_label, found, local, write_tree
+from rulefield.encode.documents.xml_tree import (
+    Element,
+    attribute,
+    boxes_below,
+    checked_label,
+    found,
+    local,
+    write_tree,
+)
 
 Tags = dict[str | None, str | None]
 """Labels of tags by their ID."""
@@ -28,8 +36,7 @@ def read(source: Source, root: Element) -> list[Page]:
 def _page(place: str, page: Element, number: int, tags: Tags) -> Page:
     size = [attribute(page, name, place) if page.get(name) else 0.0 for name in ("WIDTH", "HEIGHT")]
     collector = BoxCollector(place, page.get("ID") or f"page {number + 1}", *size)
-    for one, parent in _boxes(page):
-        kind = _KINDS[local(one)]
+    for one, kind, parent in _boxes(page):
         text = " ".join(word.get("CONTENT", "") for word in found(one, "String")) if kind == LINE else None
         label = tags.get(_label_tag(one, tags))
         collector.add(_box(one, place), kind, text, label, parent, one.get("ID", ""))
@@ -37,18 +44,8 @@ def _page(place: str, page: Element, number: int, tags: Tags) -> Page:
     return collector.page()
 
 
-def _boxes(page: Element) -> list[tuple[Element, int]]:
-    """Return the blocks and lines of a page in order, and the number of the block that holds each."""
-    boxes: list[tuple[Element, int]] = []
-
-    def walk(element: Element, parent: int) -> None:
-        for child in element:
-            if local(child) in _KINDS:
-                boxes.append((child, parent))
-            walk(child, len(boxes) - 1 if local(child) in _KINDS else parent)
-
-    walk(page, -1)
-    return boxes
+def _boxes(page: Element) -> list[tuple[Element, str, int]]:
+    return boxes_below(page, lambda element: _KINDS.get(local(element)))
 
 
 def _label_tag(element: Element, tags: Tags) -> str | None:
@@ -71,7 +68,7 @@ def write(root: Element, pages: Sequence[Page], path: str) -> None:
         root.insert(max(before, default=-1) + 1, tags)
     known: Tags = {tag.get("ID"): tag.get("LABEL") for tag in tags}
     names = {label: ref for ref, label in known.items() if ref}
-    boxes = [[one for one, _ in _boxes(page)] for page in found(root, "Page")]
+    boxes = [[one for one, *_ in _boxes(page)] for page in found(root, "Page")]
     labels = labels_in_file(pages, [[one.get("ID", "") for one in of_page] for of_page in boxes])
     taken = {one.get("ID") for one in root.iter()}
     for one, label in zip(chain(*boxes), chain(*labels)):

@@ -10,10 +10,9 @@ from scipy import sparse
 
 from rulefield.data.graphs import Features, TypedGraph
 from rulefield.data.pages import Page
-from rulefield.encode.documents.features import Columns, box_table, pair_table
+from rulefield.encode.documents.features import SEPARATOR, Columns, box_table, pair_table, separator_table, touching
 from rulefield.encode.documents.layout import BELOW, RIGHT, Layout
 from rulefield.encode.documents.scaling import QuantileScale
-from rulefield.encode.documents.separators import SEPARATOR, separator_table, touching
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.exceptions import InputError
 
@@ -187,16 +186,6 @@ class DocumentEncoder:
         scales, layout = self.scales[kind], self._layout([Page([])], kind)
         table = box_table(layout)
         return [*scales.box.names(list(table.numbers)), *table.flags, *(f"text {word}" for word in scales.words)]
-
-    def edge_names(self, kind: str) -> list[str]:
-        """Names of the columns of the edges between boxes of a type."""
-        layout = self._layout([Page([])], kind)
-        found = []
-        for way, name in _DIRECTIONS.items():
-            table = pair_table(layout, way)
-            columns = [*self.scales[kind].pair[way].names(list(table.numbers)), *table.flags]
-            found += [f"{name}: {column}" for column in columns]
-        return found
 
 
 def _scaled(table: Columns, scale: QuantileScale) -> np.ndarray:

@@ -7,7 +7,7 @@ from itertools import chain
 from rulefield.data.pages import LINE, Page
 from rulefield.data.source import Source
 from rulefield.encode.documents.boxes import BoxCollector, labels_in_file
-from rulefield.encode.documents.xml_tree import Element, checked_label, described, local, write_tree
+from rulefield.encode.documents.xml_tree import Element, boxes_below, checked_label, described, local, write_tree
 from rulefield.encode.formats.base import bad_record
 
 _KINDS = {
@@ -49,19 +49,9 @@ def _of_class(root: Element, wanted: set[str]) -> list[Element]:
 
 
 def _boxes(page: Element) -> list[tuple[Element, str, int]]:
-    """Return the areas and lines of a page in order: element, kind, and the number of the area that holds it."""
-    boxes: list[tuple[Element, str, int]] = []
-
-    def walk(element: Element, parent: int) -> None:
-        for child in element:
-            kind = next((_KINDS[name] for name in _classes(child) if name in _KINDS), None)
-            if kind is not None:
-                boxes.append((child, kind, parent))
-            if kind != LINE:
-                walk(child, parent if kind is None else len(boxes) - 1)
-
-    walk(page, -1)
-    return boxes
+    return boxes_below(
+        page, lambda element: next((_KINDS[name] for name in _classes(element) if name in _KINDS), None)
+    )
 
 
 def _label(element: Element) -> str | None:

@@ -7,10 +7,19 @@ from itertools import chain
 from rulefield.data.pages import LINE, Page
 from rulefield.data.source import Source
 from rulefield.encode.documents.boxes import BoxCollector, labels_in_file
-from rulefield.encode.documents.xml_tree import Element, attribute, checked_label, described, found, local, write_tree
+from rulefield.encode.documents.xml_tree import (
+    Element,
+    attribute,
+    boxes_below,
+    checked_label,
+    described,
+    found,
+    local,
+    write_tree,
+)
 from rulefield.encode.formats.base import bad_record
 
-_REGIONS = ("TextRegion", "TableRegion", "TableCell")
+_KINDS = {"TextRegion": "block", "TableRegion": "block", "TableCell": "block", "TextLine": LINE}
 _SEPARATORS = ("SeparatorRegion", "LineDrawingRegion")
 _STRUCTURE = re.compile(r"structure\s*\{[^}]*?type\s*:\s*([^;}]*)[^}]*\}")
 
@@ -28,25 +37,14 @@ def read(source: Source, root: Element) -> list[Page]:
 def _page(place: str, page: Element, number: int) -> Page:
     name = page.get("imageFilename") or f"page {number + 1}"
     collector = BoxCollector(place, name, attribute(page, "imageWidth", place), attribute(page, "imageHeight", place))
-    for one, parent in _boxes(page):
-        kind = LINE if local(one) == "TextLine" else "block"
+    for one, kind, parent in _boxes(page):
         collector.add(_box(one, place), kind, _text(one), _label(one), parent, one.get("id", ""))
     collector.separators += [_box(one, place) for one in found(page, *_SEPARATORS)]
     return collector.page()
 
 
-def _boxes(page: Element) -> list[tuple[Element, int]]:
-    """Return the regions and lines of a page in order, and the number of the region that holds each."""
-    boxes: list[tuple[Element, int]] = []
-
-    def walk(element: Element, parent: int) -> None:
-        for child in element:
-            if local(child) in (*_REGIONS, "TextLine"):
-                boxes.append((child, parent))
-                walk(child, len(boxes) - 1)
-
-    walk(page, -1)
-    return boxes
+def _boxes(page: Element) -> list[tuple[Element, str, int]]:
+    return boxes_below(page, lambda element: _KINDS.get(local(element)))
 
 
 def _box(element: Element, place: str) -> tuple[float, ...]:
@@ -77,7 +75,7 @@ def _label(element: Element) -> str | None:
 
 def write(root: Element, pages: Sequence[Page], path: str) -> None:
     """Write the file with the pages' labels in ``custom``."""
-    boxes = [[one for one, _ in _boxes(page)] for page in found(root, "Page")]
+    boxes = [[one for one, *_ in _boxes(page)] for page in found(root, "Page")]
     labels = labels_in_file(pages, [[one.get("id", "") for one in of_page] for of_page in boxes])
     for one, label in zip(chain(*boxes), chain(*labels)):
         if label is not None:

@@ -1,9 +1,10 @@
 """Untrusted XML: read without entities or outside references, written with the labels put in."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+from rulefield.data.pages import LINE
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import bad_record
 from rulefield.encode.formats.xml_text import FORBIDDEN, Element, xml_root
@@ -37,6 +38,25 @@ def found(element: Element, *names: str) -> Iterator[Element]:
     for one in element.iter():
         if isinstance(one.tag, str) and local(one) in names:
             yield one
+
+
+def boxes_below(page: Element, kind_of: Callable[[Element], str | None]) -> list[tuple[Element, str, int]]:
+    """Return the boxes of a page in order: element, kind, and the number of the box that holds each; a line holds none.
+
+    ``kind_of`` returns the kind of box that an element is, None if it is no box.
+    """
+    boxes: list[tuple[Element, str, int]] = []
+
+    def walk(element: Element, parent: int) -> None:
+        for child in element:
+            kind = kind_of(child)
+            if kind is not None:
+                boxes.append((child, kind, parent))
+            if kind != LINE:
+                walk(child, parent if kind is None else len(boxes) - 1)
+
+    walk(page, -1)
+    return boxes
 
 
 def attribute(element: Element, name: str, place: str) -> float:

@@ -11,18 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import TypedGraph
 from rulefield.data.pages import Label, Page
+from rulefield.encode.documents.features import SEPARATOR
 from rulefield.encode.documents.graphs import PAGE, BoxScales, Document, DocumentEncoder
 from rulefield.encode.documents.scaling import QuantileScale
-from rulefield.encode.documents.separators import SEPARATOR
-from rulefield.estimators.documents.inputs import (
-    BoxLabels,
-    Documents,
-    Known,
-    by_type,
-    checked_box_labels,
-    checked_documents,
-    own_labels,
-)
 from rulefield.estimators.graph.estimator import GraphCRF, Rules
 from rulefield.estimators.graph.inputs import checked_weight
 from rulefield.estimators.labelings import Labeling
@@ -41,6 +32,11 @@ from rulefield.estimators.types import ArrayLike
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import check_typed, part_of
 
+Documents = Iterable[Page | Document]
+"""A page, or a list of pages that belong together, for each document."""
+BoxLabels = Sequence[Label]
+"""Labels of the boxes of a document, page after page; None where unknown."""
+Known = Iterable[BoxLabels | None] | None
 INNER = "model."
 """Beginning of the names of the inner model's arrays in a file."""
 
@@ -146,11 +142,11 @@ class DocumentTagger(SavedModel):
             Documents that belong together (pages of a book): cross-fitting of predictors never splits them.
         """
         check_parameters(self)
-        documents = checked_documents(X)
-        labels = checked_box_labels(documents, own_labels(documents) if y is None else y, "y")
+        documents = _checked_documents(X)
+        labels = _checked_box_labels(documents, _own_labels(documents) if y is None else y, "y")
         encoder = self._new_encoder().fit(documents)
         model = GraphCRF(l2=2.0, random_state=0) if self.model is None else copy.deepcopy(self.model)
-        by_box_type = [by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
+        by_box_type = [_by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
         known = {kind for one in by_box_type for kind, row in one.items() if any(x is not None for x in row)}
         if not known:
             raise InputError("y must hold at least one label that is known; got none.")
@@ -163,10 +159,10 @@ class DocumentTagger(SavedModel):
         )
         self._encoder, self._labeled = encoder, sorted(known)
         self._scales, self._separator_scale = list(encoder.scales.items()), encoder.separator_scale
-        self.classes_ = self._known_labels()
+        self.classes_ = self._kn_own_labels()
         return self
 
-    def _known_labels(self) -> list[Label]:
+    def _kn_own_labels(self) -> list[Label]:
         labels = {label for kind in self._labeled for label in self.model_.classes_[kind].tolist()}
         return sorted(labels, key=str)
 
@@ -177,7 +173,7 @@ class DocumentTagger(SavedModel):
     def graphs(self, X: Documents) -> list[TypedGraph]:
         """Return the graphs that the model sees."""
         check_is_fitted(self, "model_")
-        return [self._encoder.graph(pages) for pages in checked_documents(X)]
+        return [self._encoder.graph(pages) for pages in _checked_documents(X)]
 
     # --- prediction -------------------------------------------------------------------------------
 
@@ -230,7 +226,7 @@ class DocumentTagger(SavedModel):
 
     def label(self, X: Documents, *, rules: Rules = None) -> list[list[Page]]:
         """Return the pages of each document with the predicted labels on them, ready for a writer."""
-        documents = checked_documents(X)
+        documents = _checked_documents(X)
         out = []
         for pages, labels in zip(documents, self.predict(documents, rules=rules)):
             ends = np.cumsum([page.n_boxes for page in pages])
@@ -247,9 +243,9 @@ class DocumentTagger(SavedModel):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Share of boxes with a known label that get it (weighted by document)."""
-        documents = checked_documents(X)
+        documents = _checked_documents(X)
         predicted = self.predict(documents, rules=rules, known=known)
-        labels = checked_box_labels(documents, y, "y")
+        labels = _checked_box_labels(documents, y, "y")
         weight = checked_weight(sample_weight, len(documents))
         hits = [[a == b for a, b in zip(row, truth) if b is not None] for row, truth in zip(predicted, labels)]
         return float(weight @ [sum(row) for row in hits]) / max(float(weight @ [len(row) for row in hits]), 1e-300)
@@ -274,12 +270,12 @@ class DocumentTagger(SavedModel):
 
     def _encoded(self, X: Documents, known: Known) -> tuple[list[Document], list[TypedGraph], list[Any] | None]:
         check_is_fitted(self, "model_")
-        documents = checked_documents(X)
+        documents = _checked_documents(X)
         graphs = [self._encoder.graph(pages) for pages in documents]
         if known is None:
             return documents, graphs, None
-        rows = checked_box_labels(documents, known, "known")
-        return documents, graphs, [by_type(p, row, self._encoder.scales) for p, row in zip(documents, rows)]
+        rows = _checked_box_labels(documents, known, "known")
+        return documents, graphs, [_by_type(p, row, self._encoder.scales) for p, row in zip(documents, rows)]
 
     def _labels(self, pages: Document, labels: Mapping[str, Any]) -> list[Any]:
         """Labels of the boxes in the order of the pages; None for types that have none."""
@@ -325,7 +321,7 @@ class DocumentTagger(SavedModel):
             widths = self.model_.model_.spec.edge_features
             good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
             good = good and all(_width(graph.edges.get(pair)) in (0, width) for pair, width in widths.items())
-            good = good and self.classes_ == self._known_labels()
+            good = good and self.classes_ == self._kn_own_labels()
         if not good:
             raise ModelFileError("the boxes of the model file do not fit its model; save the model again.")
 
@@ -339,3 +335,53 @@ def _in_order(pages: Document, values: Mapping[str, Sequence[Any] | np.ndarray])
     """Values by type in the order of the boxes of the pages."""
     streams = {kind: iter(row) for kind, row in values.items()}
     return [next(streams[kind]) for page in pages for kind in page.types or ()]
+
+
+# --- what users give, checked ---------------------------------------------------------------------
+
+
+def _checked_documents(X: Documents) -> list[Document]:
+    """Return each document as a list of pages."""
+    if isinstance(X, Page | str | Mapping) or not isinstance(X, Iterable):
+        raise InputError(f"X must be a list of pages, or of lists of pages; got {type(X).__name__}.")
+    found: list[Document] = []
+    for i, one in enumerate(X):
+        pages = [one] if isinstance(one, Page) else list(one) if isinstance(one, Sequence) else []
+        if not pages or not all(isinstance(page, Page) for page in pages):
+            raise InputError(f"X must hold pages, or lists of pages; item {i} is {type(one).__name__}.")
+        found.append(pages)
+    if not found:
+        raise InputError("X holds no document; give at least one.")
+    return found
+
+
+def _own_labels(documents: Sequence[Document]) -> list[BoxLabels]:
+    """Return the labels that the pages carry themselves."""
+    return [[label for page in pages for label in page.labels or (None,) * page.n_boxes] for pages in documents]
+
+
+def _checked_box_labels(documents: Sequence[Document], y: Iterable[BoxLabels | None], name: str) -> list[list[Any]]:
+    """Return one list for each document; raise where one has more or fewer labels than boxes."""
+    if isinstance(y, str | Mapping) or not isinstance(y, Iterable):
+        raise InputError(f"{name} must be a list with the labels of each document; got {type(y).__name__}.")
+    given = list(y)
+    if len(given) != len(documents):
+        raise InputError(f"{name} must hold labels for every document; got {len(documents)} and {len(given)}.")
+    rows = []
+    for i, (pages, labels) in enumerate(zip(documents, given)):
+        n = sum(page.n_boxes for page in pages)
+        row = [None] * n if labels is None else list(labels)
+        if len(row) != n:
+            raise InputError(f"{name}[{i}] must hold a label for each of {n} boxes; got {len(row)}.")
+        rows.append(row)
+    return rows
+
+
+def _by_type(pages: Document, labels: Sequence[Any], kinds: Iterable[str]) -> dict[str, Any]:
+    """Labels of the boxes by type, as a graph has them."""
+    found: dict[str, list[Any]] = {kind: [] for kind in kinds}
+    for kind, label in zip([kind for page in pages for kind in page.types or ()], labels):
+        if kind not in found:
+            raise InputError(f"the model knows boxes of types {sorted(found)}; got {kind!r}.")
+        found[kind].append(label)
+    return dict(found)

@@ -69,6 +69,14 @@ class GraphPotentials:
         sizes = self.n_labels[self.edges[:, 0]] * self.n_labels[self.edges[:, 1]]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
+    @cached_property
+    def pair_places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Edge of each entry of ``pairwise``, and the places in ``unary`` of its labels at the first and second node."""
+        edge = np.repeat(np.arange(len(self.edges)), np.diff(self.pairwise_offset))
+        inside, wide = np.arange(len(edge)) - self.pairwise_offset[edge], self.n_labels[self.edges[edge, 1]]
+        first, second = self.unary_offset[self.edges[edge, 0]], self.unary_offset[self.edges[edge, 1]]
+        return edge, first + inside // wide, second + inside % wide
+
     def score(self, labels: np.ndarray) -> float:
         """Score of one labeling (n_nodes,)."""
         labels = np.asarray(labels, dtype=np.int64)

@@ -10,12 +10,11 @@ from oracles.graphs import random_logic, random_potentials
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import centered
-from rulefield.inference.graph.exact.eliminate import plan_elimination, propose
-from rulefield.inference.graph.parts import parts_of
+from rulefield.inference.graph.exact.eliminate import plan_elimination, propose, tables_of
+from rulefield.inference.graph.parts import parts_of, split
 from rulefield.inference.graph.trws import begin, descend
 from rulefield.inference.limits import Deadline
-from rulefield.kernels.graph.exact.eliminate import eliminate
-from rulefield.kernels.graph.exact.living import Tables, living_tables
+from rulefield.kernels.graph.exact.eliminate import Tables, eliminate
 from rulefield.kernels.graph.exact.plan import greedy_order, make_plan
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -37,15 +36,11 @@ def random_tables(rng, sizes, n_tables, widest):
         values.append(table.ravel())
     lengths = [len(scope) for scope in scopes]
     tables = Tables(
-        np.arange(n),
-        np.zeros(n, np.int64),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.concatenate([np.arange(m) for m in sizes]),
+        sizes,
         np.concatenate([[0], np.cumsum(lengths)]),
         np.concatenate(scopes),
         np.concatenate([[0], np.cumsum([len(v) for v in values])]),
         np.concatenate(values),
-        0.0,
     )
     return tables, whole
 
@@ -76,23 +71,20 @@ def test_tables_of_living_labels_sum_to_the_score_of_every_labeling(seed):
     rng = np.random.default_rng(seed)
     p = random_potentials(rng, 6, sizes=(3, 4))
     problem = GraphProblem(p, random_logic(rng, p, 5, soft=0.7))
-    network = begin(parts_of(problem)[0]).network
-    net, scores = network.net, network.scores
-    unary = scores.unary.copy()
-    for first, end in zip(net.node_at[:-1], net.node_at[1:]):
-        unary[first + rng.permutation(end - first)[: rng.integers(0, end - first)]] = -np.inf
-    tables = living_tables(net, unary, scores.pairwise, scores.final, 10_000)
-    places = [range(b - a) for a, b in zip(tables.label_at[:-1], tables.label_at[1:])]
-    sizes = np.array([len(place) for place in places])
-    for picks in product(*places):
-        total, labels = tables.constant, tables.only.copy()
+    alive = np.ones(len(p.unary), np.bool_)
+    for first, end in zip(p.unary_offset[:-1], p.unary_offset[1:]):
+        alive[first + rng.permutation(end - first)[: rng.integers(0, end - first)]] = False
+    (piece,), decided, constant = split(parts_of(problem)[0], alive, 1)
+    tables = tables_of(piece.parts)
+    for picks in product(*map(range, tables.sizes)):
+        total, labels = constant, decided.copy()
         for t in range(len(tables.at) - 1):
             scope = tables.scope[tables.scope_ptr[t] : tables.scope_ptr[t + 1]]
-            total += tables.values[tables.at[t] + np.ravel_multi_index(np.array(picks)[scope], sizes[scope])]
-        labels[tables.node] = tables.label[tables.label_at[:-1] + np.array(picks, dtype=np.int64)]
-        in_problem = np.empty_like(labels)
-        in_problem[network.order] = labels
-        expected = p.score(in_problem) - problem.logic.weight[problem.logic.broken(in_problem)].sum()
+            place = np.ravel_multi_index(np.array(picks)[scope], tables.sizes[scope])
+            total += tables.values[tables.at[t] + place]
+        piece.write(labels, np.array(picks, dtype=np.int64))
+        assert alive[p.unary_offset[:-1] + labels].all()
+        expected = p.score(labels) - problem.logic.weight[problem.logic.broken(labels)].sum()
         assert_allclose(total, expected, atol=1e-9)
 
 
@@ -106,34 +98,35 @@ def coupled(n, seed, strength=2.0):
 
 
 def started(problem, rounds=2):
-    search = begin(parts_of(centered(problem)[0])[0])
+    parts, _ = parts_of(centered(problem)[0])
+    search = begin(parts)
     descend(search, rounds)
-    return search
+    return parts, search
 
 
 def test_tables_too_large_are_refused_before_they_are_made():
-    search = started(coupled(60, 0))
-    assert plan_elimination(search) is None
-    assert plan_elimination(search, 2.0**20) is None
+    parts, search = started(coupled(60, 0))
+    assert plan_elimination(parts, search) is None
+    assert plan_elimination(parts, search, 2.0**20) is None
     with pytest.raises(InputError, match='too large tables for this graph; use "auto"'):
         decode_graph(coupled(60, 0), "elimination")
 
 
 def test_a_raised_flag_stops_it_and_proves_nothing():
-    search = started(coupled(14, 1))
+    parts, search = started(coupled(14, 1))
     assert search.is_open
     value, bound = search.value, search.bound
-    plan_elimination(search).run(search, Deadline(0.0, np.ones(1, np.bool_)))
+    plan_elimination(parts, search).run(search, Deadline(0.0, np.ones(1, np.bool_)))
     assert (search.value, search.bound) == (value, bound)
-    plan_elimination(search).run(search)
+    plan_elimination(parts, search).run(search)
     assert not search.is_open
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_proposals_are_never_worse_and_worth_what_they_say(seed):
-    search = started(coupled(40, seed, 0.5))
+    parts, search = started(coupled(40, seed, 0.5))
     before = search.value
-    propose(search, 2.0**14)
+    propose(parts, search, 2.0**14)
     assert search.value >= before
     labels = search.network.to_problem(search.labels.astype(np.int64))
     score = centered(coupled(40, seed, 0.5))[0].potentials.score(labels)

@@ -7,8 +7,10 @@ import pytest
 
 from oracles.graphs import best_objective, random_logic, random_potentials, random_problem
 from rulefield.exceptions import InputError
+from rulefield.inference.graph import auto
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.fast import decode_fast
+from rulefield.inference.graph.pieces import finish_pieces
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -95,7 +97,9 @@ def test_random_graphs_with_rules_against_the_reference(seed):
 
 
 def test_many_separate_pieces_are_solved_one_by_one(monkeypatch):
-    monkeypatch.setattr("rulefield.inference.graph.auto.FIRST_NODES", (4, 4))
+    only = tuple(step for step in auto.STEPS if step.run is finish_pieces)
+    monkeypatch.setattr(auto, "FIRST_STEPS", auto.FIRST_STEPS[:1])
+    monkeypatch.setattr(auto, "STEPS", only)
     pieces = [random_potentials(np.random.default_rng(seed), 7, sizes=(3, 4)) for seed in range(12)]
     start = np.cumsum([0, *(p.n_nodes for p in pieces)])
     whole = GraphPotentials(
@@ -111,7 +115,6 @@ def test_many_separate_pieces_are_solved_one_by_one(monkeypatch):
 
 
 def test_labelings_made_around_sure_nodes_are_true(monkeypatch):
-    monkeypatch.setattr("rulefield.inference.graph.auto.FIRST_NODES", (1, 1))
     monkeypatch.setattr("rulefield.inference.graph.state.MANY_NODES", 0)
     for seed in range(150):
         problem = random_problem(np.random.default_rng(seed), 7, n_factors=9, n_rows=2, forbidden=0.1)

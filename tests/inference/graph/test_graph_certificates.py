@@ -113,14 +113,13 @@ def frustrated_problem(rng):
     )
 
 
-@pytest.mark.parametrize("step", [auto.finish_pieces, auto.solve_pieces, auto.branch_first])
+@pytest.mark.parametrize("step", [auto.finish_pieces, auto.solve_pieces])
 def test_pieces_that_stay_open_hold_their_word(monkeypatch, step):
     """Small pieces are all solved: with one round of sweeps and no work for searches, their gaps must be in the bound."""
     monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
     monkeypatch.setattr(auto, "STEPS", (auto.GraphStep("branch", step),))
     monkeypatch.setattr(pieces, "descend", lambda search, *_, **__: descend(search, 1))
     monkeypatch.setattr(pieces, "plan_elimination", lambda *_: None)
-    monkeypatch.setattr(pieces, "FEW_LABELS_SHARE", 1.0)
     n_open = 0
     for seed in range(60):
         problem = frustrated_problem(np.random.default_rng([4, seed]))

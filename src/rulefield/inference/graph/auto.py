@@ -15,14 +15,12 @@ from rulefield.inference.graph.exact.soft import begin_soft
 from rulefield.inference.graph.parts import GraphParts, parts_of
 from rulefield.inference.graph.pieces import (
     PIECE_ENTRIES,
-    ROOT_PROGRESS,
-    branch_on_open_labels,
     finish_pieces,
     improve_around_clear_nodes,
     solve_pieces,
 )
 from rulefield.inference.graph.state import EASY_ENTRIES, TABLE_ENTRIES_PER_NODE, Budget, GraphState
-from rulefield.inference.graph.trws import ROUNDS, Search, begin, descend
+from rulefield.inference.graph.trws import GAP_PROGRESS, ROUNDS, Search, begin, descend
 from rulefield.inference.result import SLACK
 from rulefield.kernels.graph.sweep import Messages
 from rulefield.problem.graph import GraphProblem
@@ -31,10 +29,6 @@ LARGE_ROUNDS = (100, 2_000)
 """Fewest and most rounds of sweeps on a large graph."""
 LARGE_ENTRIES = 200_000_000
 """Message entries in all these rounds together: they decide how many rounds there are."""
-SEARCH_ENTRIES = 40_000_000
-"""Entries of tables with which elimination costs about what the first searches do."""
-FIRST_NODES = (512, 4_096)
-"""Search nodes of the first search, and under rules, for which there is no soft arc consistency to take turns with."""
 TURN_NODES = 4_000
 """Search nodes of both searches in their first turn, twice as many in each further one."""
 TURN_SHARE = 0.8
@@ -64,9 +58,9 @@ def is_tight(state: GraphState) -> bool:
     return state.is_tight
 
 
-def has_many_labels(state: GraphState) -> bool:
-    """Run if a node has many labels."""
-    return state.is_tight and state.has_many_labels
+def lacks_soft_search(state: GraphState) -> bool:
+    """Run if there is no soft arc consistency to take turns with, as under rules of many nodes."""
+    return state.soft is None
 
 
 def has_labeling(state: GraphState) -> bool:
@@ -93,7 +87,7 @@ def has_time(state: GraphState) -> bool:
 # --- what a step does ----------------------------------------------------------------------------
 
 
-def sweep(state: GraphState, rounds: int = ROUNDS, progress: float = ROOT_PROGRESS) -> None:
+def sweep(state: GraphState, rounds: int = ROUNDS, progress: float = GAP_PROGRESS) -> None:
     """Improve bound and labeling by TRW-S and local search ([Kolmogorov06])."""
     descend(state.search, rounds, progress=progress, deadline=state.budget.deadline)
 
@@ -108,7 +102,7 @@ def sweep_large(state: GraphState, share: float = 1.0) -> None:
 
 def propose_labels(state: GraphState, entries: float = EASY_ENTRIES // 4) -> None:
     """Improve the labeling among the likeliest labels, by elimination."""
-    propose(state.search, entries)
+    propose(state.parts, state.search, entries)
 
 
 def improve_large(state: GraphState) -> None:
@@ -119,12 +113,12 @@ def improve_large(state: GraphState) -> None:
 
 def eliminate_at_once(state: GraphState, entries: float) -> None:
     """Eliminate what is left if a plan for it is cheap ([Dechter99])."""
-    state.eliminate(plan_elimination(state.search, entries))
+    state.eliminate(plan_elimination(state.parts, state.search, entries))
 
 
 def plan_searches(state: GraphState) -> None:
     """Plan elimination from the root, and begin the search under soft arc consistency there."""
-    state.plan, state.soft = plan_elimination(state.search), begin_soft(state.search)
+    state.plan, state.soft = plan_elimination(state.parts, state.search), begin_soft(state.search)
 
 
 def eliminate_as_planned(state: GraphState, entries: float = np.inf) -> None:
@@ -149,18 +143,6 @@ def branch_briefly(state: GraphState, nodes: int = 64) -> None:
         search.messages, search.dual, search.stack, search.depth = messages, dual, None, 0
 
 
-def branch_first(state: GraphState) -> None:
-    """Branch on what bounds leave open, then on the whole."""
-    branch_on_open_labels(state, FIRST_NODES[0])
-    state.branch(FIRST_NODES[state.soft is None])
-
-
-def branch_before_elimination(state: GraphState) -> None:
-    """Branch for as long as the planned elimination would take."""
-    if state.plan is not None:
-        state.branch(int(state.plan.work) // TABLE_ENTRIES_PER_NODE)
-
-
 # --- the walk ------------------------------------------------------------------------------------
 
 
@@ -179,7 +161,6 @@ FIRST_STEPS = (
     GraphStep("trws", propose_labels, is_small),
     GraphStep("trws", partial(sweep, rounds=20), is_loose),
     GraphStep("elimination", partial(eliminate_at_once, entries=EASY_ENTRIES), is_loose),
-    GraphStep("trws", propose_labels, is_loose),
 )
 """What every graph begins with."""
 
@@ -211,12 +192,9 @@ STEPS = (
     GraphStep("trws", sweep),
     GraphStep("trws", propose_labels),
     GraphStep("trws", plan_searches),
-    GraphStep("elimination", partial(eliminate_as_planned, entries=SEARCH_ENTRIES)),
-    GraphStep("soft", partial(GraphState.search_softly, nodes=2_000), has_many_labels),
-    GraphStep("branch", branch_first),
     GraphStep("elimination", partial(eliminate_as_planned, entries=PIECE_ENTRIES)),
+    GraphStep("branch", partial(GraphState.branch, nodes=TURN_NODES), lacks_soft_search),
     *TURNS,
-    GraphStep("branch", branch_before_elimination),
     GraphStep("elimination", eliminate_as_planned),
     GraphStep("branch", GraphState.branch, lacks_labeling),
     GraphStep("branch", finish_pieces, has_labeling),
@@ -248,7 +226,7 @@ def eliminate_or_refuse(state: GraphState) -> None:
     InputError
         If its tables would be too large.
     """
-    plan = plan_elimination(state.search)
+    plan = plan_elimination(state.parts, state.search)
     if plan is None:
         raise InputError('engine="elimination" would need too large tables for this graph; use "auto".')
     state.eliminate(plan)

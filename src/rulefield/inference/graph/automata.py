@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.kernels.graph.evaluate import EXCESS
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
 STATE_LIMIT = 4_096
 """States of an automaton: with more, a sweep over it takes longer than the rest."""
-ROUNDING = 1e-9
-"""Excess of a row that counts as none: its sums have rounding errors."""
 SCALES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 100, 1000)
 """Factors that may make the coefficients of a row whole: usual fractions, cents and thousandths."""
 
@@ -146,8 +145,8 @@ def _row_automaton(problem: GraphProblem, r: int, sizes: np.ndarray) -> GraphAut
     most = int((highest - lowest).sum())
     room = rows.bound[r] * scale - int(lowest.sum())
     is_hard = np.isinf(rows.weight[r])
-    below = max(0, min(most, int(np.floor(room + ROUNDING)) + 1)) if is_hard else most
-    above = max(0, min(most, int(np.ceil(most - room - ROUNDING))))
+    below = max(0, min(most, int(np.floor(room + EXCESS)) + 1)) if is_hard else most
+    above = max(0, min(most, int(np.ceil(most - room - EXCESS))))
     if min(below, above) > STATE_LIMIT:
         return None
     top = min(below, above)
@@ -157,5 +156,5 @@ def _row_automaton(problem: GraphProblem, r: int, sizes: np.ndarray) -> GraphAut
         counts, amount = totals - np.repeat(lowest, atoms.sizes), np.arange(top + 1)
     over = amount - room
     cost = np.zeros(top + 1)
-    cost[over > ROUNDING] = rows.weight[r] * over[over > ROUNDING] / scale
+    cost[over > EXCESS] = rows.weight[r] * over[over > EXCESS] / scale
     return _counting(atoms, counts, top, -cost)

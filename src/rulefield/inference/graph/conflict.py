@@ -7,16 +7,15 @@ import numpy as np
 
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import check_problem
+from rulefield.inference.graph.state import SHORT_NODES
 from rulefield.inference.result import TOLERANCE, Result, Status
 from rulefield.problem.graph import GraphProblem
 
-NODE_LIMIT = 20_000
-"""Search nodes of each search: there is one for every hard rule."""
 PRICES = 16.0 ** np.arange(12)
 """Of a unit of violation that are tried at most, in ranges of all scores."""
 
 
-def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
+def minimal_conflict_graph(problem: GraphProblem, node_limit: int = SHORT_NODES) -> tuple[int, ...]:
     """Numbers of hard rules that cannot hold together, none of which can be left out (deletion filter).
 
     Empty where the problem is feasible, or where the potentials alone forbid every labeling. One feasibility
@@ -34,7 +33,7 @@ def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) 
     return tuple(needed)
 
 
-def relax_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
+def relax_graph(problem: GraphProblem, node_limit: int = SHORT_NODES, seconds: float | None = None) -> Result:
     """Labeling with the least total violation of hard rules, then the best objective among these.
 
     The least violation is found first, alone. Then each unit of it has a price, which is raised until the best

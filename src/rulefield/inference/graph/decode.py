@@ -23,12 +23,11 @@ from rulefield.inference.graph.evaluate import (
 )
 from rulefield.inference.graph.exact.milp import milp_graph
 from rulefield.inference.graph.parts import parts_of
+from rulefield.inference.graph.state import NODES_PER_SECOND
 from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
-NODES_PER_SECOND = 10_000
-"""Search nodes that take a second."""
 NODE_LIMIT = 10 * NODES_PER_SECOND
 """Search nodes by default: about ten seconds."""
 PLAIN_SHARE = 10

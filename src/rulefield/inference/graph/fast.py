@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rulefield.inference.graph.evaluate import centered, check_scores, evaluate, settle
-from rulefield.inference.graph.network import Network, build_network
-from rulefield.inference.graph.parts import extend, parts_of
-from rulefield.inference.graph.trws import begin_network, descend
+from rulefield.inference.graph.network import Network
+from rulefield.inference.graph.parts import extend, joined, parts_of
+from rulefield.inference.graph.trws import begin, begin_network, descend
 from rulefield.kernels.graph.sweep import Messages
-from rulefield.problem.graph import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class FastState:
 
     problem: GraphProblem
     network: Network
+    rules: GraphPotentials | None
     messages: Messages
     labels: np.ndarray
 
@@ -71,9 +72,11 @@ def decode_fast(problem: GraphProblem, iterations: int = 5, warm_start: FastStat
     state = warm_start if warm_start is not None and warm_start.fits(problem) else None
     inner, constant = centered(problem)
     if state is None:
-        search = begin_network(build_network(parts_of(inner)[0]))
+        parts, _ = parts_of(inner)
+        search, rules = begin(parts), parts.rules
     else:
-        search = begin_network(state.network.with_scores(extend(inner)), state.messages)
+        rules = state.rules
+        search = begin_network(state.network.with_scores(joined(extend(inner), rules)), state.messages)
     descend(search, iterations)
     if search.value == -np.inf and state is not None:
         search.offer(state.labels)
@@ -85,5 +88,5 @@ def decode_fast(problem: GraphProblem, iterations: int = 5, warm_start: FastStat
         worth.score,
         objective,
         max(search.bound + constant, objective),
-        FastState(problem, search.network, search.messages, search.labels),
+        FastState(problem, search.network, rules, search.messages, search.labels),
     )

@@ -12,10 +12,11 @@ import numpy as np
 
 from rulefield.data.graphs import is_forest
 from rulefield.exceptions import InputError
-from rulefield.inference.graph.automata import ROUNDING, GraphAutomaton, automata
+from rulefield.inference.graph.automata import GraphAutomaton, automata
 from rulefield.inference.graph.evaluate import check_scores
 from rulefield.inference.graph.exact.sums import SumPlan, TableList, graph_plan, refuse_size
 from rulefield.inference.graph.reweighted import Graphs, ReweightedField
+from rulefield.kernels.graph.evaluate import EXCESS
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 METHODS = ("auto", "exact", "tree_reweighted", "loopy")
@@ -257,7 +258,7 @@ def _add_row(tables: TableList, problem: GraphProblem, r: int, domains: list[np.
         mine = which == k
         own = np.bincount(rows.atom_label[span][mine], rows.value[span][mine], int(domains[v].max()) + 1)
         total = total[..., None] + own[domains[v]]
-    over = total > ROUNDING
+    over = total > EXCESS
     cost = np.zeros(total.shape)
     cost[over] = rows.weight[r] * total[over]
     tables.multiply(nodes.tolist(), -cost)

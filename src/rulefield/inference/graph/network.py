@@ -1,4 +1,4 @@
-"""A graph problem as flat arrays for kernels: edges merged, rules of one or two nodes folded in, others automata."""
+"""A graph problem as flat arrays for kernels: edges merged, rules as automata."""
 
 from dataclasses import dataclass, replace
 
@@ -29,8 +29,6 @@ class Network:
         The problem's score of each label of the network.
     places : PairPlaces
         Where the problem's pair scores go (so that new ones can be put into the same structure).
-    fixed : Scores
-        What rules add to nodes and edges.
     """
 
     net: Net
@@ -39,7 +37,6 @@ class Network:
     is_forest: bool
     unary_from: np.ndarray
     places: PairPlaces
-    fixed: Scores
 
     @property
     def n_nodes(self) -> int:
@@ -50,6 +47,12 @@ class Network:
         """Labels in the order of the problem's nodes, auxiliary values last."""
         out = np.empty(self.n_nodes, np.int64)
         out[self.order] = labels
+        return out
+
+    def by_label_of_problem(self, values: np.ndarray) -> np.ndarray:
+        """Values by node and label, in the problem's order."""
+        out = np.empty_like(values)
+        out[self.unary_from] = values
         return out
 
     def new_messages(self) -> Messages:
@@ -66,10 +69,9 @@ class Network:
 
     def with_scores(self, p: GraphPotentials) -> "Network":
         """Return the same structure with other scores on the same graph (auxiliary variables are nodes)."""
-        pairwise = self.fixed.pairwise.copy()
+        pairwise = np.zeros_like(self.scores.pairwise)
         add_pair_scores(self.places, p.pairwise, pairwise)
-        scores = self.fixed._replace(unary=p.unary[self.unary_from] + self.fixed.unary, pairwise=pairwise)
-        return replace(self, scores=scores)
+        return replace(self, scores=self.scores._replace(unary=p.unary[self.unary_from], pairwise=pairwise))
 
 
 def build_network(parts: GraphParts) -> Network:
@@ -88,11 +90,10 @@ def build_network(parts: GraphParts) -> Network:
 
 def _compile(parts: GraphParts) -> Network:
     """Structure and rules of a network, still without the potentials' scores."""
-    p, made = parts.potentials, parts.automata
+    p, large = parts.potentials, parts.automata
     sizes = p.n_labels
-    large = [m for m in made if len(m.nodes) > 2]
-    pairs = [m for m in made if len(m.nodes) == 2]
-    keys = _edge_keys(p.edges, [m.nodes for m in pairs], len(sizes))
+    ends = np.sort(p.edges, axis=1)
+    keys = np.unique(ends[:, 0] * len(sizes) + ends[:, 1])
     order, is_forest = _order(keys, sizes, large)
     rank = np.empty(len(sizes), np.int64)
     rank[order] = np.arange(len(sizes))
@@ -103,17 +104,10 @@ def _compile(parts: GraphParts) -> Network:
     ends = ends[placed]
     net = _structure(sizes[order], ends, [_ranked(m, rank) for m in large])
     pair_at = _pointers(np.prod(sizes[order][ends], axis=1))
-    unary_from = _unary_from(sizes, order)
+    final = np.concatenate([np.zeros(0), *(m.final for m in large)])
+    scores = Scores(np.zeros(len(p.unary)), np.zeros(pair_at[-1]), final, _shares(net, is_forest))
     places = _pair_places(p, sizes, rank, keys, index, pair_at)
-    fixed = _fixed_scores(made, sizes, rank, keys, index, net, pair_at, is_forest)
-    return Network(net, fixed, order, is_forest, unary_from, places, fixed)
-
-
-def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray:
-    """Distinct unordered pairs of different nodes, as low * n + high, sorted."""
-    both = np.concatenate([edges, np.array(extra, dtype=np.int64).reshape(-1, 2)])
-    keys = np.sort(both.min(axis=1) * n + both.max(axis=1))
-    return keys[np.diff(keys, prepend=-1) > 0]
+    return Network(net, scores, order, is_forest, _unary_from(sizes, order), places)
 
 
 def _order(keys: np.ndarray, sizes: np.ndarray, large: list[GraphAutomaton]) -> tuple[np.ndarray, bool]:
@@ -216,32 +210,6 @@ def _pair_places(
     found = np.searchsorted(keys, np.minimum(i, j) * len(sizes) + np.maximum(i, j))
     sizes = sizes.astype(np.int64)
     return PairPlaces(sizes[i], sizes[j], rank[i] > rank[j], pair_at[index[found]])
-
-
-def _fixed_scores(
-    made: list[GraphAutomaton],
-    sizes: np.ndarray,
-    rank: np.ndarray,
-    keys: np.ndarray,
-    index: np.ndarray,
-    net: Net,
-    pair_at: np.ndarray,
-    is_forest: bool,
-) -> Scores:
-    """Sum up what rules add to nodes and edges, final scores of automata, and each node's share."""
-    unary, pairwise = np.zeros(net.node_at[-1]), np.zeros(pair_at[-1])
-    final = [np.zeros(0)]
-    for m in made:
-        if len(m.nodes) == 1:
-            at = net.node_at[rank[m.nodes[0]]]
-            unary[at : at + sizes[m.nodes[0]]] += m.table()
-        elif len(m.nodes) == 2:
-            e = index[np.searchsorted(keys, m.nodes[0] * len(sizes) + m.nodes[1])]
-            table = m.table() if rank[m.nodes[0]] < rank[m.nodes[1]] else m.table().T
-            pairwise[pair_at[e] : pair_at[e + 1]] += table.ravel()
-        elif len(m.nodes) > 2:
-            final.append(m.final)
-    return Scores(unary, pairwise, np.concatenate(final), _shares(net, is_forest))
 
 
 def _shares(net: Net, is_forest: bool) -> np.ndarray:

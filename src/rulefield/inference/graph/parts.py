@@ -10,18 +10,22 @@ from scipy.sparse.csgraph import connected_components
 from rulefield.inference.graph.automata import GraphAutomaton, automata
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-AUTOMATA = "automata"
+RULES = "rules"
+MAX_PIECES = 1_000
+"""Pieces: with more, all of them are one, since each takes a millisecond to set up."""
 
 
 @dataclass(frozen=True)
 class GraphParts:
-    """Potentials without loops whose last nodes are the auxiliary variables (two labels, score 0), and rules as automata.
+    """Potentials without loops whose last nodes are the auxiliary variables (two labels), and rules as automata.
 
-    ``memory`` is where networks of the same automata are kept, by graph; None where they are not worth keeping.
+    Rules of one or two nodes are scores of nodes and edges (``rules`` holds these alone); ``automata`` are the others.
+    ``memory`` is where networks of the same rules are kept, by graph; None if they are not worth keeping.
     """
 
     potentials: GraphPotentials
     automata: list[GraphAutomaton]
+    rules: GraphPotentials | None = None
     memory: dict[Any, Any] | None = None
 
 
@@ -35,13 +39,17 @@ class Connected:
         Its own nodes 0, 1, ... with only the labels that are left.
     nodes : ndarray of int64
         The problem's node for each of them.
-    labels : list of ndarray of int64
-        The problem's label for each label that is left.
+    labels : ndarray of int64
+        The problem's label for each label that is left, node by node.
     """
 
     parts: GraphParts
     nodes: np.ndarray
-    labels: list[np.ndarray]
+    labels: np.ndarray
+
+    def write(self, labels: np.ndarray, picks: np.ndarray) -> None:
+        """Write a labeling of the piece where it belongs among the labels of the problem."""
+        labels[self.nodes] = self.labels[self.parts.potentials.unary_offset[:-1] + picks]
 
 
 def extend(problem: GraphProblem) -> GraphPotentials:
@@ -58,16 +66,53 @@ def parts_of(problem: GraphProblem) -> tuple[GraphParts, np.ndarray]:
 
     Automata of logic factors alone are made once for all problems that hold the same factors.
     """
+    p = extend(problem)
     if problem.rows.n_rows or problem.rows.n_auxiliary or not problem.logic.n_factors:
         made, rest = automata(problem)
-        return GraphParts(extend(problem), made), rest
+        return with_rules(p, *as_scores(p.n_labels, made)), rest
     memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})
-    if AUTOMATA not in memory:
-        memory[AUTOMATA] = automata(problem)[0]
-    return GraphParts(extend(problem), memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
+    if RULES not in memory:
+        memory[RULES] = as_scores(p.n_labels, automata(problem)[0])
+    rules, large = memory[RULES]
+    return with_rules(p, rules, large, memory), np.zeros(0, dtype=np.int64)
 
 
-def split(parts: GraphParts, alive: np.ndarray, most: int | None = None) -> tuple[list[Connected], np.ndarray, float]:
+def as_scores(
+    n_labels: np.ndarray, made: list[GraphAutomaton]
+) -> tuple[GraphPotentials | None, list[GraphAutomaton]]:
+    """Return the rules of one or two nodes as potentials (None: there are none), and the other rules."""
+    small, large = [m for m in made if len(m.nodes) <= 2], [m for m in made if len(m.nodes) > 2]
+    if not small:
+        return None, large
+    start = np.concatenate([[0], np.cumsum(n_labels)])
+    unary, pairs = np.zeros(start[-1]), [m for m in small if len(m.nodes) == 2]
+    for m in small:
+        if len(m.nodes) == 1:
+            unary[start[m.nodes[0]] : start[m.nodes[0] + 1]] += m.table()
+    edges = np.array([m.nodes for m in pairs], dtype=np.int64).reshape(-1, 2)
+    pairwise = np.concatenate([np.zeros(0), *(m.table().ravel() for m in pairs)])
+    return GraphPotentials(n_labels, unary, edges, pairwise), large
+
+
+def with_rules(
+    p: GraphPotentials,
+    rules: GraphPotentials | None,
+    large: list[GraphAutomaton],
+    memory: dict[Any, Any] | None = None,
+) -> GraphParts:
+    """Return potentials and the rules of :func:`as_scores` together."""
+    return GraphParts(joined(p, rules), large, rules, memory)
+
+
+def joined(p: GraphPotentials, rules: GraphPotentials | None) -> GraphPotentials:
+    """Add potentials of the same nodes, if any."""
+    if rules is None:
+        return p
+    edges, pairwise = np.concatenate([p.edges, rules.edges]), np.concatenate([p.pairwise, rules.pairwise])
+    return GraphPotentials(p.n_labels, p.unary + rules.unary, edges, pairwise)
+
+
+def split(parts: GraphParts, alive: np.ndarray, most: int = MAX_PIECES) -> tuple[list[Connected], np.ndarray, float]:
     """Cut a problem down to what is left when only ``alive`` labels may be used (at least one for each node).
 
     With more than ``most`` pieces, all of them are one component.
@@ -83,20 +128,18 @@ def split(parts: GraphParts, alive: np.ndarray, most: int | None = None) -> tupl
     """
     p = parts.potentials
     start = p.unary_offset
-    is_open = np.add.reduceat(alive.astype(np.int64), start[:-1]) > 1
-    only = _first_alive(alive, start)
-    folded, entry_alive, constant = _fold(p, alive, is_open)
-    constant += float(folded.unary[start[:-1][~is_open] + only[~is_open]].sum())
-    made = [_condition(m, only, is_open, alive, start) for m in parts.automata]
+    n_alive = np.add.reduceat(alive.astype(np.int64), start[:-1])
+    is_open, only = n_alive > 1, _first_alive(alive, start)
+    unary, kept, constant = _fold(p, alive, is_open)
+    constant += float(unary[(start[:-1] + only)[~is_open]].sum())
+    made = [_condition(m, alive, start) for m in parts.automata]
     constant += float(sum(m.final[0] for m in made if not len(m.nodes)))
-    left = GraphParts(folded, [m for m in made if len(m.nodes)])
-    piece = _pieces(p.n_nodes, folded.edges, left.automata)
-    if most is not None and len(np.unique(piece[is_open])) > most:
-        piece = np.zeros(p.n_nodes, np.int64)
-    components = [
-        _component(left, alive, entry_alive, piece, np.flatnonzero(is_open & (piece == c)))
-        for c in np.unique(piece[is_open])
-    ]
+    left = [m for m in made if len(m.nodes)]
+    piece = np.where(is_open, 0, -1)
+    if most > 1:
+        found = _pieces(p.n_nodes, p.edges[is_open[p.edges].all(axis=1)], left)
+        piece[is_open] = found[is_open] if len(np.unique(found[is_open])) <= most else 0
+    components = [_component(p, unary, left, alive, kept, n_alive, piece == c) for c in np.unique(piece[is_open])]
     return components, np.where(is_open, 0, only), constant
 
 
@@ -106,38 +149,30 @@ def _first_alive(alive: np.ndarray, start: np.ndarray) -> np.ndarray:
     return places[np.searchsorted(places, start[:-1])] - start[:-1]
 
 
-def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[GraphPotentials, np.ndarray, float]:
-    """Put the edges to fixed nodes into the nodes' scores; returns that, which entries live, and what is constant."""
-    i, j = p.edges[:, 0], p.edges[:, 1]
-    edge = np.repeat(np.arange(len(p.edges)), np.diff(p.pairwise_offset))
-    inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
-    at_i = p.unary_offset[i[edge]] + inside // p.n_labels[j[edge]]
-    at_j = p.unary_offset[j[edge]] + inside % p.n_labels[j[edge]]
+def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Put the edges to fixed nodes into the nodes' scores; returns these, which entries are left, and what is constant."""
+    edge, at_i, at_j = p.pair_places
     lives = alive[at_i] & alive[at_j]
-    open_i, open_j = is_open[i], is_open[j]
+    open_i, open_j = is_open[p.edges[:, 0]], is_open[p.edges[:, 1]]
     unary = p.unary.copy()
-    to_i = lives & (open_i & ~open_j)[edge]
-    to_j = lives & (open_j & ~open_i)[edge]
-    np.add.at(unary, at_i[to_i], p.pairwise[to_i])
-    np.add.at(unary, at_j[to_j], p.pairwise[to_j])
+    for at, folds in ((at_i, open_i & ~open_j), (at_j, open_j & ~open_i)):
+        chosen = np.flatnonzero(lives & folds[edge])
+        np.add.at(unary, at[chosen], p.pairwise[chosen])
     constant = float(p.pairwise[lives & ~(open_i | open_j)[edge]].sum())
-    kept = open_i & open_j
-    folded = GraphPotentials(p.n_labels, unary, p.edges[kept], p.pairwise[kept[edge]])
-    return folded, lives[kept[edge]], constant
+    return unary, lives & (open_i & open_j)[edge], constant
 
 
-def _condition(
-    m: GraphAutomaton, only: np.ndarray, is_open: np.ndarray, alive: np.ndarray, start: np.ndarray
-) -> GraphAutomaton:
-    """Read the fixed nodes first; the state reached becomes state 0."""
+def _condition(m: GraphAutomaton, alive: np.ndarray, start: np.ndarray) -> GraphAutomaton:
+    """Read the nodes first whose living labels are one letter; the state reached becomes state 0."""
     state = 0
     nodes, letters = [], []
     for v, letter in zip(m.nodes, m.letters):
-        if is_open[v]:
-            nodes.append(v)
-            letters.append(letter[alive[start[v] : start[v + 1]]])
+        living = letter[alive[start[v] : start[v + 1]]]
+        if (living == living[0]).all():
+            state = int(m.delta[living[0], state])
         else:
-            state = int(m.delta[letter[only[v]], state])
+            nodes.append(v)
+            letters.append(living)
     swap = np.arange(len(m.final))
     swap[[0, state]] = swap[[state, 0]]
     return GraphAutomaton(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
@@ -152,18 +187,21 @@ def _pieces(n: int, edges: np.ndarray, made: list[GraphAutomaton]) -> np.ndarray
 
 
 def _component(
-    left: GraphParts, alive: np.ndarray, entry_alive: np.ndarray, piece: np.ndarray, nodes: np.ndarray
+    p: GraphPotentials,
+    unary: np.ndarray,
+    automata: list[GraphAutomaton],
+    alive: np.ndarray,
+    kept: np.ndarray,
+    n_alive: np.ndarray,
+    inside: np.ndarray,
 ) -> Connected:
-    """Cut the nodes of one piece out of what is left."""
-    p = left.potentials
-    number = np.full(p.n_nodes, -1)
-    number[nodes] = np.arange(len(nodes))
-    kept = np.flatnonzero(alive & np.repeat(number >= 0, p.n_labels))
-    unary = p.unary[kept]
-    sizes = np.add.reduceat(alive.astype(np.int64), p.unary_offset[:-1])[nodes]
-    labels = np.split(kept - np.repeat(p.unary_offset[nodes], sizes), np.cumsum(sizes)[:-1])
-    here = number[p.edges[:, 0]] >= 0
-    entries = np.repeat(here, np.diff(p.pairwise_offset)) & entry_alive
-    potentials = GraphPotentials(sizes, unary, number[p.edges[here]], p.pairwise[entries])
-    made = [replace(m, nodes=number[m.nodes]) for m in left.automata if piece[m.nodes[0]] == piece[nodes[0]]]
-    return Connected(GraphParts(potentials, made), nodes, labels)
+    """Cut the nodes ``inside`` one piece out of what is left; ``kept``: entries of its edges."""
+    nodes, number = np.flatnonzero(inside), np.cumsum(inside) - 1
+    labels = np.flatnonzero(alive & np.repeat(inside, p.n_labels))
+    here = inside[p.edges].all(axis=1)
+    entries = kept & here[p.pair_places[0]]
+    sizes = n_alive[nodes]
+    potentials = GraphPotentials(sizes, unary[labels], number[p.edges[here]], p.pairwise[entries])
+    made = [replace(m, nodes=number[m.nodes]) for m in automata if inside[m.nodes[0]]]
+    labels -= np.repeat(p.unary_offset[nodes], sizes)
+    return Connected(with_rules(potentials, *as_scores(sizes, made)), nodes, labels)

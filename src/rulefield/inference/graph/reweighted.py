@@ -11,8 +11,8 @@ from scipy import sparse
 from rulefield.data.graphs import spanning_tree
 from rulefield.kernels.graph import reweighted as kernels
 
-N_TREES, MOST_TREES = 20, 1_000
-"""Spanning forests whose mean gives the weights: at least so many, and more until each edge lies in one."""
+N_TREES = 20
+"""Spanning forests whose mean gives the weights, at least; more until each edge lies in one."""
 
 Messages = Any
 """Where a field's iterations ended, and may begin again; None: as they begin first."""
@@ -131,7 +131,7 @@ def edge_appearance(n_nodes: int, edges: np.ndarray) -> np.ndarray:
     row, column = pairs // n_nodes, pairs % n_nodes
     count = np.zeros(len(pairs))
     trees = 0
-    while trees < N_TREES or (count.min() == 0 and trees < MOST_TREES):
+    while trees < N_TREES or count.min() == 0:  # each takes an edge that none took yet
         weight = (
             1.0 + count + (np.arange(len(pairs)) * 7919 % 104_729) / 1e6
         )  # breaks ties, differently for each edge
@@ -142,5 +142,4 @@ def edge_appearance(n_nodes: int, edges: np.ndarray) -> np.ndarray:
         trees += 1
         if len(used) == len(pairs):
             return (1.0 / copies)[which]
-    share = np.maximum(count, 1.0) / trees
-    return (share / copies)[which]
+    return (count / trees / copies)[which]

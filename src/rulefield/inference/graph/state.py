@@ -12,10 +12,10 @@ from rulefield.inference.graph.parts import GraphParts
 from rulefield.inference.graph.trws import MANY_NODES, Search, begin, branch_and_bound
 from rulefield.inference.limits import deadline
 
+NODES_PER_SECOND = 10_000
+"""Search nodes that take a second, by which all other work is counted: measured on grids of 400 nodes."""
 ENTRIES_PER_NODE = 3_000
-"""Message entries that a search node may have to count as one: a tenth of a millisecond."""
-SOFT_ENTRIES_PER_NODE = 5_000
-"""Entries that soft arc consistency looks at in that time."""
+"""Entries of messages, or of soft arc consistency, that count as a search node: what is swept in a tenth of a millisecond."""
 TABLE_ENTRIES_PER_NODE = 30_000
 """Entries of tables that elimination looks at in that time."""
 EASY_ENTRIES = 4_000_000
@@ -24,10 +24,8 @@ LARGE_NODES = 5_000
 """Nodes of the largest network that is branched on as a whole, and search nodes that a large one gets at most."""
 MILP_COLUMNS = 5_000
 """Pairs of labels of the largest piece that HiGHS is asked for: its first relaxation, which has no limit, takes a second."""
-MILP_NODES = 20_000
-"""Search nodes that one such call may count as: two seconds."""
-UNITS_PER_NODE = 100
-"""Units of HiGHS's work (microseconds) that a search node counts as."""
+SHORT_NODES = 2 * NODES_PER_SECOND
+"""Search nodes that a call of HiGHS on a piece, or a search for rules in conflict, may take: there can be many of them."""
 MANY_LABELS = 12
 """Labels of a node: a sweep costs the square."""
 
@@ -113,21 +111,22 @@ class GraphState:
     def search_softly(self, nodes: float) -> None:
         """Go on with the search under soft arc consistency ([deGivry05]), if there is one, for the time of so many nodes."""
         if self.soft is not None and self.search.is_open and self.budget.nodes > 0:
-            entries = int(min(nodes, self.budget.nodes)) * SOFT_ENTRIES_PER_NODE
-            self.budget.nodes -= self.soft.run(self.search, entries, self.budget.deadline) // SOFT_ENTRIES_PER_NODE
+            entries = int(min(nodes, self.budget.nodes)) * ENTRIES_PER_NODE
+            self.budget.nodes -= self.soft.run(self.search, entries, self.budget.deadline) // ENTRIES_PER_NODE
 
     def eliminate(self, plan: Elimination | None, entries: float = np.inf) -> None:
         """Solve what is left by variable elimination ([Dechter99]), if a plan looks at no more than so many entries."""
         affordable = max(EASY_ENTRIES, self.budget.nodes * TABLE_ENTRIES_PER_NODE)
-        if plan is None or not self.search.is_open or plan.work > min(entries, affordable):
+        if plan is None or not self.search.is_open or plan.plan.work > min(entries, affordable):
             return
         with deadline(self.budget.seconds) as limit:
             plan.run(self.search, limit)
-        self.budget.nodes -= int(plan.work) // TABLE_ENTRIES_PER_NODE
+        self.budget.nodes -= int(plan.plan.work) // TABLE_ENTRIES_PER_NODE
 
     def ask_highs(self) -> None:
         """Let HiGHS go on with a small piece."""
         if self.search.is_open and self.is_small and len(self.parts.potentials.pairwise) <= MILP_COLUMNS:
-            units = UNITS_PER_NODE * min(MILP_NODES, self.budget.nodes)
+            units_per_node = 1_000_000 // NODES_PER_SECOND  # HiGHS counts microseconds
+            units = units_per_node * min(SHORT_NODES, self.budget.nodes)
             if units > 0:
-                self.budget.nodes -= milp_parts(self.parts, self.search, units, self.budget.seconds) // UNITS_PER_NODE
+                self.budget.nodes -= milp_parts(self.parts, self.search, units, self.budget.seconds) // units_per_node

@@ -18,7 +18,7 @@ ROUNDS = 200
 STAGE_ROUNDS = (20, 5)
 """Rounds between two looks at the labeling, on small graphs and on large ones (more labelings to mix)."""
 GAP_PROGRESS = 0.004
-"""Share of the gap: on large graphs, two stages in a row that close less are the last."""
+"""Share of the gap: sweeps end if a round, or on large graphs two stages in a row, close less."""
 PATIENCE = 1e-6
 """Nats: rounds that lower the bound by less are the last."""
 LOCAL_SWEEPS = 20
@@ -27,8 +27,8 @@ BRANCH_ROUNDS = 10
 """Rounds at most at a node of the search."""
 CHUNK = 64
 """Nodes of the search between two looks at the clock."""
-STACK_BYTES = 2**30
-"""Of open subproblems: more are not kept."""
+MOST_BYTES = 2**30
+"""Of memory that a search may take (open subproblems, states, tables): a gigabyte."""
 
 
 @dataclass
@@ -176,7 +176,7 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
     spent = 0
     while search.depth and spent < node_limit and monotonic() < deadline:
         if search.depth + 2 > len(search.stack.bound):
-            if 2 * sum(a.nbytes for a in search.stack) > STACK_BYTES:
+            if 2 * sum(a.nbytes for a in search.stack) > MOST_BYTES:
                 break
             search.stack = _wider(search.stack)
         chunk = min(CHUNK, node_limit - spent)

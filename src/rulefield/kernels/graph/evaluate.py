@@ -8,8 +8,10 @@ import numpy as np
 from rulefield.kernels.jit import kernel
 
 XOR, AT_MOST_ONE, ANY_OF, XOR_OUT, OR_OUT, AND_OUT, IMPLY, BUDGET = range(8)  # the numbers of problem.logic.Logic
-EXCESS = 1e-9  # a row is not broken by less than that: its sums have rounding errors
-MOST_FREE = 16  # auxiliary variables that are tried in all combinations
+EXCESS = 1e-9
+"""A row is not broken by less than that: its sums have rounding errors."""
+MOST_FREE = 16
+"""Auxiliary variables that are tried in all combinations: 65,536."""
 
 
 @kernel

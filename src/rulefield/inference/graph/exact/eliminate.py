@@ -5,71 +5,77 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.inference.graph.network import lengths
-from rulefield.inference.graph.trws import MANY_NODES, Search
+from rulefield.inference.graph.parts import Connected, GraphParts, split
+from rulefield.inference.graph.trws import MANY_NODES, MOST_BYTES, Search
 from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.kernels.graph.exact.branch import reparametrized
-from rulefield.kernels.graph.exact.eliminate import eliminate
-from rulefield.kernels.graph.exact.living import Tables, living_tables
+from rulefield.kernels.graph.exact.eliminate import Tables, eliminate
 from rulefield.kernels.graph.exact.plan import Plan, greedy_order, make_plan
 from rulefield.kernels.graph.sweep import slack
 
 MOST_ORDERED = 2_048
 """Nodes of a component that is eliminated: to find an order takes time and memory with their square."""
-MOST_LABELS = 256
-"""Of a node: a best label is kept in a byte."""
-MOST_BYTES = 2**29
-"""Of all tables at one time, and of the best labels."""
 MOST_ENTRIES = 2**18
 """Of tables to begin with: rules over many nodes are no tables."""
 MOST_WORK = 2**32
 """Entries looked at: some seconds."""
 FIRST_SHARE = 0.4
 """Labels per node, beyond one, with which looking for a labeling begins; half or twice as many in each further trial."""
-MOST_TRIALS = (4, 10)
+MOST_TRIALS = (2, 4)
 """Trials on small graphs and on large ones."""
-STEEP = 64
-"""Factor by which twice as many labels may make tables grow: with less room than this, small graphs get no more trials."""
 
 
 @dataclass(frozen=True)
 class Elimination:
-    """A way to solve what is left by eliminating nodes; ``work`` is the number of entries it looks at."""
+    """A way to solve what is left by eliminating nodes.
 
+    Parameters
+    ----------
+    piece : Connected
+        The nodes that have several labels.
+    labels : ndarray of int64
+        Labels of all other nodes, in the problem's order.
+    constant : float
+        What these are worth by themselves.
+    tables : Tables
+        Scores of the piece.
+    plan : Plan
+    """
+
+    piece: Connected
+    labels: np.ndarray
+    constant: float
     tables: Tables
     plan: Plan
 
-    @property
-    def work(self) -> float:
-        """Entries that are looked at."""
-        return self.plan.work
-
-    def labels(self, picks: np.ndarray) -> np.ndarray:
-        """Labels of the whole network (uint64) from numbers of living labels of the open nodes."""
-        t = self.tables
-        labels = t.only.astype(np.uint64)
-        labels[t.node] = t.label[t.label_at[:-1] + picks]
-        return labels
-
     def run(self, search: Search, limit: Deadline = NO_DEADLINE) -> None:
         """Close the search: its optimum among the labels that were left, or the proof that nothing is better."""
-        total, picks = eliminate(self.tables, self.plan, limit.stop)
+        total, labels = self.best(search, limit)
         if total == np.inf:
             return
         if total > search.value:
-            search.value, search.labels = float(total), self.labels(picks)
+            search.value, search.labels = total, labels
         room = slack(search.network.net, search.value)
         search.bound = min(search.bound, search.value + room)
 
+    def best(self, search: Search, limit: Deadline = NO_DEADLINE) -> tuple[float, np.ndarray]:
+        """Return the best value (inf: stopped) and its labels, in the order of the network."""
+        total, picks = eliminate(self.tables, self.plan, limit.stop)
+        labels = self.labels.copy()
+        self.piece.write(labels, picks)
+        return float(total + self.constant), labels[search.network.order].astype(np.uint64)
 
-def plan_elimination(search: Search, most: float = MOST_WORK) -> Elimination | None:
-    """Find the cheapest of three orders for the labels that are left; None where tables would be too large.
 
-    None also where the search has branched: its scores then are a subproblem's.
+def plan_elimination(parts: GraphParts, search: Search, most: float = MOST_WORK) -> Elimination | None:
+    """Find the cheapest of three orders for the labels that are left; None if tables would be too large.
+
+    None also if the search has branched: its scores then are a subproblem's.
     """
-    return _plan(search, search.network.scores.unary, most, (False, True)) if search.stack is None else None
+    alive = search.network.scores.unary > -np.inf
+    return _plan(parts, search, alive, most, (False, True)) if search.stack is None else None
 
 
-def propose(search: Search, most: float) -> None:
+def propose(parts: GraphParts, search: Search, most: float) -> None:
     """Look for a better labeling among the likeliest labels, as many as elimination can take within ``most`` entries.
 
     Likely is what the messages leave close to the best of its node (as in CombiLP, [Savchynskyy13]), and the labels
@@ -89,34 +95,51 @@ def propose(search: Search, most: float) -> None:
     if not len(spare):
         return
     found, limit = None, spare[min(len(spare) - 1, int(FIRST_SHARE * network.n_nodes))]
-    large = network.n_nodes > MANY_NODES
-    for _ in range(MOST_TRIALS[large]):
-        trial = _plan(search, np.where(short <= limit, unary, -np.inf), most, (False,))
+    for _ in range(MOST_TRIALS[network.n_nodes > MANY_NODES]):
+        trial = _plan(parts, search, (short <= limit) & (unary > -np.inf), most, (False,))
         if trial is None and found is not None:
             break
         found = trial
-        if trial is not None and not large and STEEP * trial.work > most:
-            break
         limit *= 0.5 if trial is None else 2.0
     if found is not None:
-        total, picks = eliminate(found.tables, found.plan, NO_DEADLINE.stop)
+        total, labels = found.best(search)
         if total > search.value:
-            search.offer(found.labels(picks))
+            search.offer(labels)
 
 
-def _plan(search: Search, unary: np.ndarray, most: float, criteria: tuple[bool, ...]) -> Elimination | None:
-    """Find the cheapest order for the labels that ``unary`` allows, by table or by fill, or the given one."""
-    scores, net = search.network.scores, search.network.net
-    tables = living_tables(net, unary, scores.pairwise, scores.final, MOST_ENTRIES)
-    sizes = np.diff(tables.label_at)
-    if not len(tables.at) or not len(sizes) or sizes.max() > MOST_LABELS:
+def _plan(
+    parts: GraphParts, search: Search, alive: np.ndarray, most: float, criteria: tuple[bool, ...]
+) -> Elimination | None:
+    """Find the cheapest order for the labels that are alive, by table or by fill, or the given one."""
+    alive = search.network.by_label_of_problem(alive)
+    if not np.logical_or.reduceat(alive, parts.potentials.unary_offset[:-1]).all():
         return None
-    scopes, early = (tables.scope_ptr, tables.scope), np.zeros(len(sizes), np.bool_)
-    orders = [greedy_order(sizes, *scopes, early, by_fill, np.log2(most), MOST_ORDERED) for by_fill in criteria]
+    pieces, labels, constant = split(parts, alive, 1)
+    tables = tables_of(pieces[0].parts) if pieces else None
+    if tables is None or tables.sizes.max() > np.iinfo(np.uint8).max + 1:
+        return None
+    scopes, early = (tables.scope_ptr, tables.scope), np.zeros(len(tables.sizes), np.bool_)
+    orders = [
+        greedy_order(tables.sizes, *scopes, early, by_fill, np.log2(most), MOST_ORDERED) for by_fill in criteria
+    ]
     if len(criteria) > 1:
-        orders.append(np.arange(len(sizes)))
-    plans = [make_plan(sizes, order, *scopes) for order in orders if len(order)]
+        orders.append(np.arange(len(tables.sizes)))
+    plans = [make_plan(tables.sizes, order, *scopes) for order in orders if len(order)]
     best = min(plans, key=lambda plan: plan.work, default=None)
     if best is None or best.work > most or 8 * best.peak + best.kept > MOST_BYTES:
         return None
-    return Elimination(tables, best)
+    return Elimination(pieces[0], labels, constant, tables, best)
+
+
+def tables_of(parts: GraphParts) -> Tables | None:
+    """Return the scores of nodes, edges and rules as tables; None if those of rules would be too large."""
+    p, n, rules = parts.potentials, parts.potentials.n_nodes, parts.automata
+    entries = [float(np.prod(p.n_labels[m.nodes].astype(float))) for m in rules]
+    if sum(entries) > MOST_ENTRIES:
+        return None
+    widths = np.concatenate([np.ones(n), np.full(len(p.edges), 2), [len(m.nodes) for m in rules]]).astype(np.int64)
+    scope = np.concatenate([np.arange(n), p.edges.ravel(), *(m.nodes for m in rules)])
+    sizes = np.concatenate([p.n_labels, np.diff(p.pairwise_offset), entries]).astype(np.int64)
+    values = np.concatenate([p.unary, p.pairwise, *(m.table().ravel() for m in rules)])
+    scope_ptr, at = (np.concatenate([[0], np.cumsum(size)]) for size in (widths, sizes))
+    return Tables(p.n_labels, scope_ptr, scope, at, values)

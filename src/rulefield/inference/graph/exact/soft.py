@@ -5,15 +5,13 @@ from time import monotonic
 
 import numpy as np
 
-from rulefield.inference.graph.trws import Search
+from rulefield.inference.graph.trws import MOST_BYTES, Search
 from rulefield.kernels.graph.exact.soft import OpenDecisions, soft_search
 from rulefield.kernels.graph.exact.soft_tables import Soft, soft_problem
 from rulefield.kernels.graph.sweep import slack
 
 SLICE = 5_000_000
 """Entries looked at between two looks at the clock: some hundredths of a second."""
-MOST_BYTES = 2**31
-"""Of states kept for open decisions, and of tables in both directions."""
 
 
 @dataclass

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.kernels.graph.exact.living import Tables
+from rulefield.kernels.graph.exact.eliminate import Tables
 from rulefield.kernels.graph.exact.plan import Plan, greedy_order, make_plan
 from rulefield.kernels.graph.exact.sums import draw_labels, sum_tables
 
@@ -56,10 +56,8 @@ class SumPlan:
         if plan.work == np.inf:
             return None
         entries = np.multiply.reduceat(sizes[scope], pointer[:-1]) if len(scope) else scope
-        nothing, starts = np.zeros(0, np.int64), np.concatenate([[0], np.cumsum(sizes)])
         at = np.concatenate([[0], np.cumsum(entries)]).astype(np.int64)
-        tables = Tables(nothing, nothing, starts, nothing, pointer, scope, at, np.zeros(0), 0.0)
-        return cls(tables, plan, best)
+        return cls(Tables(sizes, pointer, scope, at, np.zeros(0)), plan, best)
 
     def sum(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the marginals of all tables, flat like ``values``, and the log-sum of each component, at one variable."""

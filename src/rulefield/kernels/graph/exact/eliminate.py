@@ -17,6 +17,20 @@ from rulefield.kernels.jit import kernel
 BLOCK = 128
 
 
+class Tables(NamedTuple):
+    """A sum of tables over numbered nodes.
+
+    ``sizes`` counts the labels of nodes. Table t is over ``scope[scope_ptr[t] : scope_ptr[t + 1]]`` and begins at ``at[t]``
+    of ``values``, the last node's label running fastest.
+    """
+
+    sizes: np.ndarray
+    scope_ptr: np.ndarray
+    scope: np.ndarray
+    at: np.ndarray
+    values: np.ndarray
+
+
 class Inputs(NamedTuple):
     """Tables over one node and some of the nodes of its new table: where each begins, and its steps.
 
@@ -34,11 +48,9 @@ class Inputs(NamedTuple):
 class NodeBuckets(NamedTuple):
     """What each place of a plan reads: lists of tables and of messages (the first of each place, and the next ones).
 
-    ``sizes`` counts labels of nodes, ``rank`` holds the place of each node, ``message_at`` where the message of each place
-    begins; ``place_of`` is scratch.
+    ``rank`` holds the place of each node, ``message_at`` where the message of each place begins; ``place_of`` is scratch.
     """
 
-    sizes: np.ndarray
     rank: np.ndarray
     head: np.ndarray
     following: np.ndarray
@@ -50,7 +62,7 @@ class NodeBuckets(NamedTuple):
 
 @kernel
 def eliminate(tables, plan, stop):
-    """Return the best sum and, in ``labels`` (of open nodes, as numbers of living labels), who reaches it.
+    """Return the best sum and, the labels that reach it.
 
     ``stop[0]`` may be raised by another thread: the sum returned is then inf.
     """
@@ -61,11 +73,11 @@ def eliminate(tables, plan, stop):
     kept = np.zeros(np.int64(plan.kept), np.uint8)
     kept_at = np.zeros(n + 1, np.int64)
     labels = np.zeros(n, np.int64)
-    total, top = tables.constant, len(tables.values)
+    total, top = 0.0, len(tables.values)
     for p in range(n):
         if stop[0]:
             return np.inf, labels
-        size = buckets.sizes[plan.order[p]]
+        size = tables.sizes[plan.order[p]]
         shape, inputs, split = gather_inputs(tables, plan, buckets, p)
         entries = combine(data, inputs, shape, split, size, top, kept, kept_at[p])
         c, begin = buckets.child[p], top
@@ -83,7 +95,7 @@ def eliminate(tables, plan, stop):
                 data[begin + k] = data[top + k]
         top = begin + entries
     if total > -np.inf:
-        trace_back(plan, buckets.sizes, kept, kept_at, labels)
+        trace_back(plan, tables.sizes, kept, kept_at, labels)
     return total, labels
 
 
@@ -91,9 +103,7 @@ def eliminate(tables, plan, stop):
 def fill_buckets(tables, plan):
     """List what each place reads; messages have no place yet."""
     n, n_tables = len(plan.order), len(tables.at) - 1
-    sizes, rank = np.empty(n, np.int64), np.empty(n, np.int64)
-    for v in range(n):
-        sizes[v] = tables.label_at[v + 1] - tables.label_at[v]
+    rank = np.empty(n, np.int64)
     for p in range(n):
         rank[plan.order[p]] = p
     head, following = np.full(n, -1, np.int64), np.full(n_tables, -1, np.int64)
@@ -107,7 +117,7 @@ def fill_buckets(tables, plan):
         up = plan.parent[p]
         if up >= 0:
             child[up], sibling[p] = p, child[up]
-    return NodeBuckets(sizes, rank, head, following, child, sibling, np.zeros(n, np.int64), np.full(n, -1, np.int64))
+    return NodeBuckets(rank, head, following, child, sibling, np.zeros(n, np.int64), np.full(n, -1, np.int64))
 
 
 @kernel
@@ -116,7 +126,7 @@ def gather_inputs(tables, plan, buckets, p):
     width = np.int64(plan.width[p])
     shape = np.empty(width, np.int64)
     for d in range(width):
-        shape[d] = buckets.sizes[plan.order[plan.scope[p, d]]]
+        shape[d] = tables.sizes[plan.order[plan.scope[p, d]]]
         buckets.place_of[plan.scope[p, d]] = d
     split, block = width, 1
     while split > 0 and block * shape[split - 1] <= BLOCK:
@@ -144,7 +154,7 @@ def gather_inputs(tables, plan, buckets, p):
                 inputs.own[i] = step
             else:
                 inputs.step[i, buckets.place_of[buckets.rank[v]]] = step
-            step *= buckets.sizes[v]
+            step *= tables.sizes[v]
         i, t = i + 1, buckets.following[t]
     while c >= 0:
         inputs.base[i] = buckets.message_at[c]
@@ -155,7 +165,7 @@ def gather_inputs(tables, plan, buckets, p):
                 inputs.own[i] = step
             else:
                 inputs.step[i, buckets.place_of[q]] = step
-            step *= buckets.sizes[plan.order[q]]
+            step *= tables.sizes[plan.order[q]]
         i, c = i + 1, buckets.sibling[c]
     for i in range(count):
         classify(inputs, i, shape, split, block)

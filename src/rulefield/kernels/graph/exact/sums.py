@@ -28,7 +28,7 @@ def sum_tables(tables, plan, best):
     Nodes in ``best`` (a mask; they must go first) take their best label instead of being summed over.
     """
     buckets = fill_buckets(tables, plan)
-    entries, longest = message_sizes(plan, buckets)
+    entries, longest = message_sizes(tables, plan)
     n, begin = len(plan.order), len(tables.values)
     data = np.empty(begin + longest)
     share = np.zeros(begin + longest)
@@ -49,14 +49,14 @@ def sum_tables(tables, plan, best):
 
 
 @kernel
-def message_sizes(plan, buckets):
+def message_sizes(tables, plan):
     """Entries of the table that each place leaves, and of all those of the largest component."""
     n = len(plan.order)
     entries = np.ones(n, np.int64)
     total, longest = 0, 0
     for p in range(n):
         for d in range(plan.width[p]):
-            entries[p] *= buckets.sizes[plan.order[plan.scope[p, d]]]
+            entries[p] *= tables.sizes[plan.order[plan.scope[p, d]]]
         total += entries[p]
         if plan.parent[p] < 0:
             longest = max(longest, total)
@@ -113,7 +113,7 @@ def top_of(tables, t):
 def send(data, tables, plan, buckets, is_best, p, linear):
     """Fill the table that place ``p`` leaves; products are divided by the largest, which is returned (else 1)."""
     shape, inputs, split = gather_inputs(tables, plan, buckets, p)
-    size, block, outer = buckets.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
+    size, block, outer = tables.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
     fixed = add_inner(data, inputs, size, linear)
     digit, offset, trial = np.zeros(split, np.int64), inputs.base.copy(), np.empty(block)
     begin, largest = buckets.message_at[p], 0.0
@@ -174,7 +174,7 @@ def add_logarithms(data, inputs, offset, fixed, trial, out):
 def give_back(data, share, scale, tables, plan, buckets, is_best, p, linear):
     """Hand the shares of the table that place ``p`` left down to all that it was made of."""
     shape, inputs, split = gather_inputs(tables, plan, buckets, p)
-    size, block, outer = buckets.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
+    size, block, outer = tables.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
     fixed = add_inner(data, inputs, size, linear)
     inner_share = np.zeros((size, block))
     digit, offset = np.zeros(split, np.int64), inputs.base.copy()
@@ -251,7 +251,7 @@ def hand_down(share, inputs, offset, y, part, inner_share):
 def draw_labels(tables, plan, best, uniform):
     """Draw labelings (draws, nodes) of the distribution, given uniform numbers (draws, places); the sum must not be 0."""
     buckets = fill_buckets(tables, plan)
-    entries, _ = message_sizes(plan, buckets)
+    entries, _ = message_sizes(tables, plan)
     n, begin = len(plan.order), len(tables.values)
     data, scale, linear = np.empty(begin + entries.sum()), np.ones(n), np.ones(n, np.bool_)
     place_messages(buckets, entries, 0, n - 1, begin)
@@ -264,7 +264,7 @@ def draw_labels(tables, plan, best, uniform):
     for p in range(n - 1, -1, -1):
         v = plan.order[p]
         _, inputs, _ = gather_inputs(tables, plan, buckets, p)
-        weight = np.empty(buckets.sizes[v])
+        weight = np.empty(tables.sizes[v])
         for d in range(len(labels)):
             weigh_labels(data, inputs, plan, p, labels[d], linear[p], weight)
             labels[d, v] = np.argmax(weight) if best[v] else pick(weight, uniform[d, p], linear[p])

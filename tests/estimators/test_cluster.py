@@ -70,7 +70,7 @@ def fitted(corpus, kind, client=None):
     """A chain; stochastic steps come first on data of any size where the kind says so."""
     with pytest.MonkeyPatch.context() as patch:
         if kind == "steps first":
-            patch.setattr("rulefield.learning.chain.fit.LEAST_SCORES", 0)
+            patch.setattr("rulefield.learning.chain.likelihood.LEAST_SCORES", 0)
         return ChainCRF(**OPTIONS[kind]).fit(corpus, client=client)
 
 

@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles.labeled_chains import random_allowed, random_labels, random_sequences
 from rulefield.exceptions import InputError
-from rulefield.learning.chain import fit as maximum_likelihood
-from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain import likelihood as maximum_likelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.models.chain import ChainModel
@@ -71,17 +70,6 @@ def test_epochs_come_near_the_optimum():
     assert likelihood.value(walk.theta) < 1.01 * best
 
 
-def test_the_mean_of_an_epoch_is_better_than_its_end():
-    model, sequences, labels, likelihood, _ = problem(3, n=200)
-    values = []
-    for average in (True, False):
-        walk = StochasticLikelihood(likelihood, average=average)
-        for _ in range(4):
-            walk.epoch()
-        values.append(likelihood.value(walk.theta))
-    assert values[0] < values[1]
-
-
 def test_a_seed_fixes_the_result():
     def run(seed):
         model, sequences, labels, likelihood, _ = problem(4)
@@ -109,7 +97,7 @@ def test_weights_that_no_token_touches_only_shrink():
 
 def test_conditioned_transitions_are_refused():
     model, sequences, labels, _, _ = problem(6, transition_features=np.array([0]))
-    with pytest.raises(InputError, match="need solver='lbfgs'"):
+    with pytest.raises(InputError, match="stochastic steps lack them"):
         StochasticLikelihood(ChainLikelihood(model, sequences, labels))
 
 

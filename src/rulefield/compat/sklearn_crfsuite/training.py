@@ -15,8 +15,7 @@ from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.parameters import FLAG, Requirement, check_value, either, number, one_of, whole
 from rulefield.estimators.sequences import label_lists
 from rulefield.exceptions import InputError
-from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import FitRecord, FitResult, run_passes
 from rulefield.metrics import sequence_accuracy, token_accuracy, token_f1, token_precision, token_recall

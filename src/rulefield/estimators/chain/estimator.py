@@ -60,8 +60,7 @@ from rulefield.estimators.types import (
 )
 from rulefield.exceptions import InputError, InterruptedFitWarning, ModelFileError, RulefieldError, callers_level
 from rulefield.interrupts import interruptible
-from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2, Penalties, Penalty, choose_penalties
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.fit_log import FitResult, counted_from

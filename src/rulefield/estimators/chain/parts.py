@@ -190,7 +190,7 @@ def _learn(
     start, seed = None if first else theta[index], crf._seed() + stream.seen
     how = {"sample_weight": weight, "n_jobs": n_threads(crf.n_jobs)}
     likelihood = ChainLikelihood(part, batch, labels, l2=penalties.l2, **how)  # type: ignore[arg-type]
-    walk = StochasticLikelihood(likelihood, seed=seed, start=start, average=False, stream=stream)
+    walk = StochasticLikelihood(likelihood, seed=seed, start=start, stream=stream)
     with ProgressLine("fitting a batch", bool(crf.verbose)) as progress:
         done = counted_from(begun, run_passes(walk, crf.max_iter or 1, -np.inf, progress, fixed=True))
     crf._stream = walk.stream

@@ -42,8 +42,7 @@ from rulefield.estimators.types import (
 )
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.interrupts import interruptible
-from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.regularized import ExpectationFit
 from rulefield.learning.fit_log import FitResult

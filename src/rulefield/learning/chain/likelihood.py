@@ -1,19 +1,29 @@
-"""The negative log-likelihood of labeled chains, with partial labels, weights of sequences and an L2 penalty."""
+"""The negative log-likelihood of labeled chains, with partial labels, weights of sequences and an L2 penalty.
+
+:func:`fit_likelihood` finds its least value: stochastic steps to come near, then L-BFGS (or OWL-QN) to the end.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rulefield.data.sequences import Labels, Sequences, SparseRows
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import ClusterError, InputError, LabelError
 from rulefield.inference.sequences.exact import clamp, forward_backward
+from rulefield.interrupts import check, deferred
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
 from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.packing import TransitionFactors, pack, padded
+from rulefield.learning.fit_log import Callback, Ending, FitResult
+from rulefield.learning.lbfgs import minimize_owlqn
 from rulefield.models.chain import ChainModel, span
-from rulefield.parallel import Threads, shard_bounds
+from rulefield.parallel import Threads, give_back, shard_bounds
+
+if TYPE_CHECKING:
+    from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk
+    from rulefield.learning.chain.stochastic import StochasticLikelihood
 
 
 class _Part(NamedTuple):
@@ -117,6 +127,17 @@ class ChainLikelihood:
     def value(self, theta: np.ndarray) -> float:
         """Value at ``theta``."""
         return self.value_and_gradient(theta)[0]
+
+    @property
+    def labeled(self) -> bool:
+        """Whether anything is observed."""
+        return self.labels is not None
+
+    def walk(self, seed: int) -> "StochasticLikelihood":
+        """Return a walk through the data by stochastic steps."""
+        from rulefield.learning.chain.stochastic import StochasticLikelihood
+
+        return StochasticLikelihood(self, seed=seed)
 
     def of_sequence(self, theta: np.ndarray, i: int) -> tuple[float, np.ndarray]:
         """Value and gradient of the weighted loss of sequence ``i`` alone, without the penalty, in log space."""
@@ -360,3 +381,84 @@ def as_rates(sample_weight: np.ndarray | None, n: int) -> np.ndarray:
     if rates.shape != (n,) or not np.isfinite(rates).all() or (rates < 0).any():
         raise InputError(f"sample_weight must be {n} finite numbers >= 0, one for each sequence.")
     return rates
+
+
+# --- the search for its least value --------------------------------------------------------------------
+
+# Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
+LEAST_SCORES = 1_000_000
+MOST_EPOCHS = 16
+# An epoch costs about half an iteration of L-BFGS; once it gains less than this share, L-BFGS gains more.
+LEAST_GAIN = 0.006
+
+
+def fit_likelihood(
+    likelihood: "ChainLikelihood | CorpusLikelihood",
+    theta: np.ndarray | None = None,
+    *,
+    l1: float = 0.0,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    callback: Callback | None = None,
+    n_jobs: int | None = 1,
+    seed: int = 0,
+    gtol: float = 1e-6,
+    memory: int = 10,
+) -> FitResult:
+    """Minimize ``likelihood`` (with its L2 penalty) plus l1 x the sum of absolute weights.
+
+    Without a ``theta`` to begin from, larger data are first walked through a few times one sequence at a time,
+    which reaches within a few per cent of the optimum (on CoNLL-2000, fourteen epochs save 76 of the 123 evaluations
+    that reach 0.1 %). The end is always that of L-BFGS or OWL-QN with their stopping
+    rules, so the optimum does not depend on it. Log and callback see the iterations of L-BFGS or OWL-QN.
+    Deterministic for a seed.
+
+    Parameters
+    ----------
+    likelihood : ChainLikelihood or CorpusLikelihood
+    theta : ndarray of float64, shape (likelihood.size,), optional
+        Where to begin (a warm start).
+    l1, max_iter, tol, callback, n_jobs, gtol, memory
+        As for :func:`rulefield.learning.lbfgs.minimize_owlqn`.
+    seed : int
+        Of the order of sequences in the stochastic steps.
+    """
+    if theta is None:
+        theta = likelihood.model.zeros()
+        if l1 == 0.0 and pays(likelihood):
+            walk = likelihood.walk(seed)
+            try:
+                with deferred():
+                    come_near(walk)
+            except KeyboardInterrupt:
+                message = "Interrupted during the first, stochastic steps; the weights so far are kept."
+                return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
+            except ClusterError as lost:
+                if walk.objective == np.inf:
+                    raise
+                return FitResult(walk.theta, walk.objective, Ending.lost, f"{lost} The weights so far are kept.", ())
+            theta = walk.theta
+            del walk  # what it holds is as large as the data's part of a step
+        give_back()
+    return minimize_owlqn(likelihood, theta, l1, max_iter, tol, callback, gtol=gtol, memory=memory, n_jobs=n_jobs)
+
+
+def pays(likelihood: "ChainLikelihood | CorpusLikelihood") -> bool:
+    """Whether stochastic steps are worth their while on this data.
+
+    Not where few of many transitions have weights: L-BFGS uses that, a stochastic step cannot.
+    """
+    model = likelihood.model
+    large = likelihood.n_tokens * model.n_labels >= LEAST_SCORES
+    return likelihood.labeled and large and not (model.conditioned or likelihood.factors.sparse)
+
+
+def come_near(walk: "StochasticLikelihood | CorpusWalk") -> None:
+    """Take epochs as long as each gains more than an iteration of L-BFGS would."""
+    before = np.inf
+    for _ in range(MOST_EPOCHS):
+        value = walk.epoch()
+        if not value < (1.0 - LEAST_GAIN) * before:
+            return
+        before = value
+        check()

@@ -163,7 +163,7 @@ def walk_part(task: WalkTask) -> Walked:
         ((np.diff(likelihood.offsets.astype(np.int64)) > 0) & (likelihood.weight > 0)).sum()
     )
     before = Stream(seen, task.stream.steps, task.stream.rate)
-    walk = StochasticLikelihood(likelihood, seed=task.seed, start=task.theta, average=False, stream=before)
+    walk = StochasticLikelihood(likelihood, seed=task.seed, start=task.theta, stream=before)
     value, theta = walk.epoch(), walk.theta
     return Walked(theta, value - 0.5 * task.l2 * dot(theta, theta), walk.stream, walk.shrunk)
 
@@ -322,6 +322,12 @@ class CorpusLikelihood:
     def n_tokens(self) -> int:
         """Number of tokens."""
         return self.corpus.n_tokens
+
+    labeled = True
+
+    def walk(self, seed: int) -> "CorpusWalk":
+        """Return a walk through the parts by stochastic steps."""
+        return CorpusWalk(self, seed)
 
     @property
     def n_parts(self) -> int:

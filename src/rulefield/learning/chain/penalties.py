@@ -8,8 +8,7 @@ import numpy as np
 
 from rulefield.data.sequences import Labels, Sequences
 from rulefield.inference.sequences.exact import viterbi_batch
-from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.models.chain import ChainModel
 
 AUTO: Literal["auto"] = "auto"

@@ -13,7 +13,6 @@ from rulefield.learning.chain.packing import padded
 from rulefield.learning.fit_log import Pass
 
 SAMPLE = 300
-POINTS = 8
 FIRST_RATE = 0.1
 LEAST_DECAY = 0.1
 SMALLEST_SCALE = 1e-6
@@ -53,11 +52,13 @@ class StochasticLikelihood:
     seed : int
     start : ndarray of float64, shape (model.size,), optional
         Where theta begins; zeros by default.
-    average : bool
-        Let ``theta`` be the mean of the weights at a few points of the last epoch, which has a lower objective than the
-        last weights; steps go on from the last weights all the same.
     stream : Stream, optional
         Where the batches before this one ended.
+
+    Attributes
+    ----------
+    objective : float
+        As met in the last whole epoch.
 
     References
     ----------
@@ -70,12 +71,13 @@ class StochasticLikelihood:
         *,
         seed: int | Sequence[int] = 0,
         start: np.ndarray | None = None,
-        average: bool = True,
         stream: Stream | None = None,
     ):
         model = likelihood.model
         if model.conditioned:
-            raise InputError("observation-conditioned transitions need solver='lbfgs'; stochastic steps lack them.")
+            raise InputError(
+                "observation-conditioned transitions are learned by L-BFGS alone; stochastic steps lack them."
+            )
         if likelihood.labels is None:
             raise InputError("stochastic steps need labels; this likelihood has none.")
         self.model, self.labels, self.likelihood = model, likelihood.labels, likelihood
@@ -86,17 +88,11 @@ class StochasticLikelihood:
         self._scale, self._shrunk, self._count = 1.0, 1.0, self._before.steps
         self._set(model.zeros() if start is None else model.check_theta(start))
         self._rate = self._before.rate
-        self._average = average
-        self._mean: np.ndarray | None = None
+        self.objective = np.inf
 
     @property
     def theta(self) -> np.ndarray:
-        """The weights learned so far, (model.size,): a mean over the last epoch where that was asked for."""
-        return self._now if self._mean is None else self._mean
-
-    @property
-    def _now(self) -> np.ndarray:
-        """The weights now."""
+        """The weights learned so far, (model.size,)."""
         model, layout = self.model, self.model.layout
         theta = model.zeros()
         layout.state(theta)[:] = self.likelihood.packing.state(self._walk.state)
@@ -111,15 +107,10 @@ class StochasticLikelihood:
         """Visit every sequence once; return the objective as met on the way (each loss before its step)."""
         if self._rate is None:
             self._rate = self._try_rates()
-        parts = np.array_split(self._rng.permutation(self._members), POINTS if self._average else 1)
-        loss, total = 0.0, np.zeros(self.model.size)
-        for part in parts:
-            loss += self._visit(part, self._rate)
-            total += self._now
-        mean = total / len(parts)
-        if self._average:
-            self._mean = mean
-        return loss + 0.5 * self.likelihood.l2 * dot(mean, mean)
+        loss = self._visit(self._rng.permutation(self._members), self._rate)
+        theta = self.theta
+        self.objective = loss + 0.5 * self.likelihood.l2 * dot(theta, theta)
+        return self.objective
 
     @property
     def stream(self) -> Stream:
@@ -192,11 +183,11 @@ class StochasticLikelihood:
                 total += self._step_in_log_space(int(order[int(position)]), rate)
                 position += np.uint64(1)
             if self._scale < SMALLEST_SCALE:
-                self._set(self._now, self.shrunk)
+                self._set(self.theta, self.shrunk)
         return total
 
     def _step_in_log_space(self, i: int, rate: float) -> float:
-        schedule, theta = self._schedule(rate), self._now
+        schedule, theta = self._schedule(rate), self.theta
         value, gradient = self.likelihood.of_sequence(theta, i)
         length = schedule.rate / (1.0 + schedule.rate * schedule.decay * self._count)
         left = 1.0 - length * schedule.shrink
@@ -223,7 +214,7 @@ class StochasticLikelihood:
         kept = self._walk, self._scale, self._shrunk, self._count, self._far
         self._walk = Walk(*(part.copy() for part in self._walk))
         self._visit(sample, rate)
-        theta = self._now
+        theta = self.theta
         share = len(sample) / max(1, self._before.seen + len(self._members))
         value = self._visit(sample, 0.0) + 0.5 * share * self.likelihood.l2 * dot(theta, theta)
         self._walk, self._scale, self._shrunk, self._count, self._far = kept

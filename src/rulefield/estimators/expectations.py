@@ -3,23 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rulefield.estimators.parameters import Requirement, Table, check_parameters, number
+from rulefield.estimators.parameters import EXPECTATIONS, KEEPER, Table, check_parameters, number
 from rulefield.exceptions import InputError
 from rulefield.scikit import Estimator
 
 if TYPE_CHECKING:
     from rulefield.rules.expectations import Expectation
-
-
-def _are_expectations(value: object) -> bool:
-    if value is None:
-        return True
-    from rulefield.rules.expectations import Expectation
-
-    return isinstance(value, list | tuple) and all(isinstance(item, Expectation) for item in value)
-
-
-EXPECTATIONS = Requirement("a list of expectations, such as share('B-PER').between(.04, .06)", _are_expectations)
 
 
 class PosteriorRegularization(Estimator):
@@ -66,10 +55,6 @@ class GeneralizedExpectation(Estimator):
 
 
 Keeper = PosteriorRegularization | GeneralizedExpectation
-KEEPER = Requirement(
-    "a list of expectations, a PosteriorRegularization or a GeneralizedExpectation",
-    lambda value: isinstance(value, PosteriorRegularization | GeneralizedExpectation) or EXPECTATIONS.holds(value),
-)
 
 
 def keeper_of(expectations: Any) -> Keeper | None:

@@ -129,6 +129,18 @@ def _are_rules(value: object) -> bool:
     return _is_rule(value) or (isinstance(value, list | tuple) and all(_is_rule(rule) for rule in value))
 
 
+def _is_expectation(value: object) -> bool:
+    return (type(value).__module__, type(value).__name__) == ("rulefield.rules.expectations", "Expectation")
+
+
+def _are_expectations(value: object) -> bool:
+    return value is None or (isinstance(value, list | tuple) and all(map(_is_expectation, value)))
+
+
+def _keeps_expectations(value: object) -> bool:
+    return type(value).__module__ == "rulefield.estimators.expectations" or _are_expectations(value)
+
+
 def rule_list(rules: Any) -> list[Any]:
     """Return rules as a list: one rule by itself is a list of one, None is an empty list."""
     if rules is None:
@@ -141,7 +153,11 @@ def _is_thread_count(value: int | None) -> bool:
     return True
 
 
+EXPECTATIONS = Requirement("a list of expectations, such as share('B-PER').between(.04, .06)", _are_expectations)
 FLAG = instance_of("True or False", bool, np.bool_)
+KEEPER = Requirement(
+    "a list of expectations, a PosteriorRegularization or a GeneralizedExpectation", _keeps_expectations
+)
 LABEL = instance_of("one label (a string or a number)", str, int, float, np.generic)
 N_JOBS = Requirement("a whole number of threads, or -1 for all cores", _is_thread_count)
 ON_INFEASIBLE = one_of("raise", "relax")

@@ -17,13 +17,13 @@ from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
-from rulefield.estimators.expectations import KEEPER, Keeper
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation, Weight
 from rulefield.estimators.fitting import ProgressLine, report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, is_stream, tokens_and_labels, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
+    KEEPER,
     LABEL,
     SCHEME,
     Requirement,
@@ -73,6 +73,7 @@ from rulefield.scikit import check_is_fitted, check_random_state
 if TYPE_CHECKING:
     from rulefield.estimators.chain.answers import ChainAnswers
     from rulefield.estimators.chain.expectations import ChainExpectations
+    from rulefield.estimators.expectations import Keeper
     from rulefield.rules.expectations import Expectation
 
 

@@ -12,7 +12,7 @@ from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.chain.explanations import ChainExplainer
 from rulefield.estimators.expectation_training import ExpectationTraining
-from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
+from rulefield.estimators.expectations import Keeper, keeper_of
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import ProgressLine, report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
@@ -20,6 +20,7 @@ from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
+    KEEPER,
     Table,
     anything,
     check_parameters,

@@ -28,8 +28,12 @@ class MachineSums(NamedTuple):
     mass: np.ndarray  # float64 (tokens, m): of each label, all states together; 0: dropped
     inside: np.ndarray  # float64 (tokens, m): worth of a label and of what follows it
     scale: np.ndarray  # float64 (tokens, m): the share of a step is scale x exp(step) x inside
+    kept: np.ndarray  # uint64 (tokens, m): the labels that have mass, the first kept_count of each row
+    kept_count: np.ndarray  # uint64 (tokens,)
     width: np.ndarray  # int64 (tokens,): states that are in use
-    least: np.ndarray  # float64 (tokens,): steps of less mass are left out
+    least: np.ndarray  # float64 (tokens,): steps from here of less mass are left out
+    group_step: np.ndarray  # uint64 (m,): the different machine steps that lead to one label
+    group_mass: np.ndarray  # float64 (m, states): a vector of states for each of them
 
 
 @kernel
@@ -38,7 +42,8 @@ def machine_scratch(longest, m, states):
     size = longest * m * states
     return MachineSums(
         np.empty(size), np.empty(size), np.zeros((longest, m)), np.zeros((longest, m)), np.zeros((longest, m)),
-        np.zeros(longest, np.int64), np.zeros(longest),
+        np.zeros((longest, m), np.uint64), np.zeros(longest, np.uint64), np.zeros(longest, np.int64), np.zeros(longest),
+        np.zeros(m, np.uint64), np.zeros((m, states)),
     )  # fmt: skip
 
 
@@ -73,110 +78,134 @@ def fill_shares(unary, beta, flipped_powers, sums):
 
 @kernel
 def sums_before(flipped_powers, machine, kind, tolerance, sums):
-    """Fill ``before``, ``mass``, ``width`` and ``least``; return the mass under rules and what was left out."""
-    before, mass, inside, scale = sums.before, sums.mass, sums.inside, sums.scale
+    """Fill the sums up to each label (``before`` to ``least``); return the mass under rules and what was left out."""
+    before, mass, inside = sums.before, sums.mass, sums.inside
     n, m, states = np.uint64(len(kind)), np.uint64(mass.shape[1]), np.uint64(len(machine.end))
-    to, pay, step, order, end = machine.to, machine.pay, machine.step, machine.order, machine.end
-    gathered, shared = np.zeros(len(end)), len(flipped_powers) == 1
-    spent, total = 0.0, 0.0
-    one = np.uint64(1)
+    spent, total, one = 0.0, 0.0, np.uint64(1)
+    for y in range(m):
+        total += inside[0, y]
     for t in range(n):
-        wide = np.uint64(0)
         for i in range(t * m * states, (t + one) * m * states):
             before[i] = 0.0
-        k = kind[t]
         if t == 0:
-            total = 0.0
             for y in range(m):
-                total += inside[t, y]
-            for y in range(m):
-                s, share = step[k, y, m], inside[t, y] / total
-                before[y * states + np.uint64(to[s, 0])] = share * pay[s, 0]
-                wide = max(wide, np.uint64(to[s, 0]) + one)
+                s, share = machine.step[kind[t], y, m], inside[t, y] / total
+                before[y * states + np.uint64(machine.to[s, 0])] = share * machine.pay[s, 0]
+                sums.width[t] = max(sums.width[t] if y > 0 else 0, machine.to[s, 0] + 1)
         else:
-            width, past, least = np.uint64(sums.width[t - one]), (t - one) * m, sums.least[t - one]
-            power = flipped_powers[np.uint64(0) if shared else t - one]
-            for y in range(m):
-                worth, base = inside[t, y], (t * m + y) * states
-                current = np.int64(-1)
-                for place in range(m + one):
-                    source = np.uint64(0) if place == m else np.uint64(order[k, y, place])
-                    share = 0.0 if place == m else scale[t - one, source] * power[y, source] * worth
-                    here = mass[t - one, source] * share
-                    if place < m and (here == 0.0 or here < least):
-                        spent += here
-                        continue
-                    s = np.int64(-1) if place == m else step[k, y, source]
-                    if s != current:
-                        if current >= 0:
-                            for c in range(width):
-                                if gathered[c] > 0.0:
-                                    j = np.uint64(to[current, c])
-                                    before[base + j] += gathered[c] * pay[current, c]
-                                    wide = max(wide, j + one)
-                        for c in range(width):
-                            gathered[c] = 0.0
-                        current = s
-                    if place < m:
-                        start = (past + source) * states
-                        for c in range(width):
-                            gathered[c] += share * before[start + c]
-        sums.width[t] = wide
-        total = 0.0
-        for y in range(m):
-            mass[t, y] = 0.0
-            base = (t * m + y) * states
-            for c in range(wide):
-                mass[t, y] += before[base + c]
-            total += mass[t, y]
-        cut = mass_cut(mass[t], 0, mass.shape[1], 0.75 * tolerance * total * (t + 1) / n - spent)
-        for y in range(m):
-            if mass[t, y] < cut:
-                spent += mass[t, y]
-                mass[t, y] = 0.0
-        sums.least[t] = 0.25 * tolerance * total / (n * m * m)
+            power = flipped_powers[np.uint64(0) if len(flipped_powers) == 1 else t - one]
+            spent += enter_token(power, machine, kind[t], t, sums)
+        spent += drop_labels(t, n, tolerance, spent, sums)
     total = 0.0
-    for y in range(m):
-        base = ((n - one) * m + y) * states
-        for c in range(np.uint64(sums.width[n - one]) if mass[n - one, y] > 0.0 else np.uint64(0)):
-            total += before[base + c] * end[c]
+    for place in range(sums.kept_count[n - one]):
+        base = ((n - one) * m + sums.kept[n - one, place]) * states
+        for c in range(np.uint64(sums.width[n - one])):
+            total += before[base + c] * machine.end[c]
     return total, spent
+
+
+@kernel
+def enter_token(power, machine, kind, t, sums):
+    """Fill ``before`` and ``width`` at token ``t`` > 0; return the mass of the steps left out.
+
+    Sources from which the machine takes the same step to a label are added up before it is taken.
+    """
+    before, mass, scale, inside, kept = sums.before, sums.mass, sums.scale, sums.inside, sums.kept
+    group_step, gathered, to, pay, step = sums.group_step, sums.group_mass, machine.to, machine.pay, machine.step
+    m, states, one = np.uint64(mass.shape[1]), np.uint64(len(machine.end)), np.uint64(1)
+    past, k = t - one, np.uint64(kind)
+    width, least, wide, spent = np.uint64(sums.width[past]), sums.least[past], np.uint64(0), 0.0
+    for y in range(m):
+        groups, worth, base = np.uint64(0), inside[t, y], (t * m + y) * states
+        for place in range(sums.kept_count[past]):
+            source = kept[past, place]
+            share = scale[past, source] * power[y, source] * worth
+            here = mass[past, source] * share
+            if here == 0.0 or here < least:
+                spent += here
+                continue
+            s, group, start = np.uint64(step[k, y, source]), np.uint64(0), (past * m + source) * states
+            while group < groups and group_step[group] != s:
+                group += one
+            if group == groups:
+                group_step[group] = s
+                groups += one
+                for c in range(width):
+                    gathered[group, c] = 0.0
+            for c in range(width):
+                gathered[group, c] += share * before[start + c]
+        for group in range(groups):
+            s = group_step[group]
+            for c in range(width):
+                if gathered[group, c] > 0.0:
+                    j = np.uint64(to[s, c])
+                    before[base + j] += gathered[group, c] * pay[s, c]
+                    wide = max(wide, j + one)
+    sums.width[t] = wide
+    return spent
+
+
+@kernel
+def drop_labels(t, n, tolerance, spent, sums):
+    """Fill ``mass`` and ``kept`` of token ``t`` without the labels of least mass, and ``least``; return what these have.
+
+    With what was ``spent`` before, they have at most three quarters of ``tolerance`` for each of the n tokens that are done;
+    steps of less than ``least`` have at most the rest.
+    """
+    before, mass, total, dropped, count = sums.before, sums.mass[t], 0.0, 0.0, np.uint64(0)
+    m = np.uint64(len(mass))
+    states = np.uint64(sums.group_mass.shape[1])
+    for y in range(m):
+        mass[y] = 0.0
+        for c in range(np.uint64(sums.width[t])):
+            mass[y] += before[(t * m + y) * states + c]
+        total += mass[y]
+    cut = mass_cut(mass, 0, len(mass), 0.75 * tolerance * total * (t + 1) / n - spent)
+    for y in range(m):
+        if mass[y] < cut:
+            dropped += mass[y]
+            mass[y] = 0.0
+        if mass[y] > 0.0:
+            sums.kept[t, count] = y
+            count += np.uint64(1)
+    sums.kept_count[t], sums.least[t] = count, 0.25 * tolerance * total / (n * m * m)
+    return dropped
 
 
 @kernel
 def sums_after(flipped_powers, machine, kind, sums):
     """Fill ``after``: the share of the mass that rules leave after each label and state, along what was not left out."""
-    after, mass, inside, scale = sums.after, sums.mass, sums.inside, sums.scale
-    n, m, states = np.uint64(len(kind)), np.uint64(mass.shape[1]), np.uint64(len(machine.end))
-    to, pay, step, order, end = machine.to, machine.pay, machine.step, machine.order, machine.end
-    ahead, shared = np.zeros(len(end)), len(flipped_powers) == 1
-    one = np.uint64(1)
+    after, mass, inside, scale, kept = sums.after, sums.mass, sums.inside, sums.scale, sums.kept
+    group_step, ahead, to, pay, step = sums.group_step, sums.group_mass, machine.to, machine.pay, machine.step
+    n, m, states, one = np.uint64(len(kind)), np.uint64(mass.shape[1]), np.uint64(len(machine.end)), np.uint64(1)
     for y in range(m):
         for c in range(states):
-            after[((n - one) * m + y) * states + c] = end[c]
+            after[((n - one) * m + y) * states + c] = machine.end[c]
     for back in range(one, n):
         t = n - one - back
-        k, width, least = kind[t + one], np.uint64(sums.width[t]), sums.least[t]
-        power = flipped_powers[np.uint64(0) if shared else t]
+        k, width, least = np.uint64(kind[t + one]), np.uint64(sums.width[t]), sums.least[t]
+        power = flipped_powers[np.uint64(0) if len(flipped_powers) == 1 else t]
         for i in range(t * m * states, (t + one) * m * states):
             after[i] = 0.0
-        for y in range(m):
-            if mass[t + one, y] == 0.0:
-                continue
-            base, current = ((t + one) * m + y) * states, np.int64(-1)
-            for place in range(m):
-                source = np.uint64(order[k, y, place])
+        for target in range(sums.kept_count[t + one]):
+            y, groups = kept[t + one, target], np.uint64(0)
+            base = ((t + one) * m + y) * states
+            for place in range(sums.kept_count[t]):
+                source = kept[t, place]
                 share = scale[t, source] * power[y, source] * inside[t + one, y]
                 here = mass[t, source] * share
                 if here == 0.0 or here < least:
                     continue
-                if step[k, y, source] != current:
-                    current = step[k, y, source]
+                s, group, start = np.uint64(step[k, y, source]), np.uint64(0), (t * m + source) * states
+                while group < groups and group_step[group] != s:
+                    group += one
+                if group == groups:
+                    group_step[group] = s
+                    groups += one
                     for c in range(width):
-                        ahead[c] = pay[current, c] * after[base + np.uint64(to[current, c])]
-                start = (t * m + source) * states
+                        ahead[group, c] = pay[s, c] * after[base + np.uint64(to[s, c])]
                 for c in range(width):
-                    after[start + c] += share * ahead[c]
+                    after[start + c] += share * ahead[group, c]
 
 
 @kernel
@@ -259,72 +288,82 @@ def machine_walk(flipped_powers, machine, kind, total, tolerance, lowest, sums):
 
     It has no labels, states and steps that carry at most ``tolerance`` of the mass together, or less than ``lowest`` each.
     """
-    n, m, states = len(kind), sums.mass.shape[1], len(machine.end)
-    before, after, inside, cells, one = sums.before, sums.after, sums.inside, m * states, np.int64(1)
+    n, m, states = np.uint64(len(kind)), np.uint64(sums.mass.shape[1]), np.uint64(len(machine.end))
+    before, after, inside, kept, one = sums.before, sums.after, sums.inside, sums.kept, np.uint64(1)
     to, pay, step = machine.to, machine.pay, machine.step
-    room, arc_room, nodes, arcs, spent, cut = 1024, 4096, 0, 0, 0.0, 0.0
-    label, cell, arc_ptr, mass = (
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.zeros(room, np.int64),
-        np.empty(room),
-    )
+    room, arc_room, nodes, arcs, spent = 1024, 4096, np.uint64(0), np.uint64(0), 0.0
+    cell, arc_ptr, mass = np.empty(room, np.uint64), np.zeros(room, np.int64), np.empty(room)
     arc_to, arc_mass = np.empty(arc_room, np.int64), np.empty(arc_room)
-    layer, number, chance = np.zeros(n + 1, np.int64), np.full(cells, -1, np.int64), np.zeros(cells)
+    layer, number = np.zeros(n + one, np.uint64), np.full(m * states, -1, np.int64)
+    candidate, chance, targets = np.empty(m * states, np.uint64), np.empty(m * states), np.empty(m, np.uint64)
     for t in range(n):
-        for y in range(m):
-            alive = sums.mass[t, y] > 0.0
-            for c in range(states):
-                i = t * cells + y * states + c
-                chance[y * states + c] = before[i] * after[i] / total if alive and c < sums.width[t] else 0.0
+        count, n_targets = np.uint64(0), np.uint64(0)
+        for place in range(sums.kept_count[t]):
+            y = kept[t, place]
+            if sums.mass[t, y] < 0.5 * lowest * total:
+                continue
+            for c in range(y * states, y * states + np.uint64(sums.width[t])):
+                share = before[t * m * states + c] * after[t * m * states + c] / total
+                if share > 0.0:
+                    candidate[count], chance[count] = c, share
+                    count += one
         cut = lowest
         if tolerance > 0.0:
-            cut = mass_cut(chance, 0, cells, tolerance * (t + 1) / n - spent)
-        for i in range(cells):
-            number[i] = -1
-            if chance[i] <= 0.0 or chance[i] < cut:
+            cut = mass_cut(chance, 0, count, tolerance * (t + 1) / n - spent)
+        for i in range(layer[t - one] if t > 0 else 0, nodes):
+            number[cell[i]] = -1
+        for i in range(count):
+            if chance[i] < cut:
                 spent += chance[i]
                 continue
-            if nodes + 1 >= room:
-                label, cell, arc_ptr, mass = doubled(label), doubled(cell), doubled(arc_ptr), doubled(mass)
+            if nodes + one >= room:
+                cell, arc_ptr, mass = doubled(cell), doubled(arc_ptr), doubled(mass)
                 room *= 2
-            label[nodes], cell[nodes], number[i], mass[nodes] = i // states, i, nodes, chance[i]
-            nodes += 1
-        layer[t + 1] = nodes
-        power = flipped_powers[0 if len(flipped_powers) == 1 else max(t - one, 0)]
-        least_arc, least = ARC_SHARE * cut if tolerance > 0.0 else lowest, sums.least[t - 1]
-        for i in range(layer[t - 1] if t > 0 else 0, layer[t] if t > 0 else 0):
-            source, c = label[i], cell[i] % states
-            rest, scale, whole = (
-                1.0 / after[(t - 1) * cells + cell[i]],
-                sums.scale[t - 1, source],
-                sums.mass[t - 1, source],
-            )
-            for y in range(m):
-                s = step[kind[t], y, source]
-                j = number[y * states + to[s, c]]
-                if j < 0:
-                    continue
+            cell[nodes], number[candidate[i]], mass[nodes] = candidate[i], nodes, chance[i]
+            y = candidate[i] // states
+            if n_targets == 0 or targets[n_targets - one] != y:
+                targets[n_targets] = y
+                n_targets += one
+            nodes += one
+        layer[t + one] = nodes
+        if t == 0:
+            continue
+        past, k, ahead = t - one, np.uint64(kind[t]), t * m * states
+        power = flipped_powers[np.uint64(0) if len(flipped_powers) == 1 else past]
+        least, least_arc = sums.least[past], ARC_SHARE * cut if tolerance > 0.0 else lowest
+        for i in range(layer[past], layer[t]):
+            source, c = cell[i] // states, cell[i] % states
+            scale, whole = sums.scale[past, source], sums.mass[past, source]
+            rest = 1.0 / after[past * m * states + cell[i]]
+            for place in range(n_targets):
+                y = targets[place]
+                s = np.uint64(step[k, y, source])
                 share = scale * power[y, source] * inside[t, y]
                 if share * whole < least:
                     continue
-                share *= pay[s, c] * after[t * cells + cell[j]] * rest
-                if share <= 0.0 or mass[i] * share < least_arc:
+                following = y * states + np.uint64(to[s, c])
+                share *= pay[s, c] * after[ahead + following] * rest
+                if number[following] < 0 or share <= 0.0 or mass[i] * share < least_arc:
                     continue
                 if arcs == arc_room:
                     arc_to, arc_mass = doubled(arc_to), doubled(arc_mass)
                     arc_room *= 2
-                arc_to[arcs], arc_mass[arcs] = j, share
-                arcs += 1
-            arc_ptr[i + 1] = arcs
-    for i in range(layer[n - 1], nodes):
-        arc_ptr[i + 1] = arcs
+                arc_to[arcs], arc_mass[arcs] = number[following], share
+                arcs += one
+            arc_ptr[i + one] = arcs
+    for i in range(layer[n - one], nodes):
+        arc_ptr[i + one] = arcs
+    layers, labels = np.zeros(n + one, np.int64), np.empty(nodes, np.int64)
+    for t in range(n):
+        layers[t + one] = layer[t + one]
+    for i in range(nodes):
+        labels[i] = cell[i] // states
     walk = LabelWalk(
-        layer, label[:nodes], mass[: layer[1]].copy(), arc_ptr[: nodes + 1], arc_to[:arcs], arc_mass[:arcs], 0.0
+        layers, labels, mass[: layers[1]].copy(), arc_ptr[: nodes + one], arc_to[:arcs], arc_mass[:arcs], 0.0
     )
-    reached, kept = node_masses(walk), 0.0
-    for i in range(layer[n - 1], nodes):
-        kept += reached[i]
-    if kept > 0.0:
-        normalize(walk, reached, kept, False)
-    return walk, max(1.0 - kept, 0.0) if tolerance > 0.0 or lowest > 0.0 else 0.0
+    reached, there = node_masses(walk), 0.0
+    for i in range(layer[n - one], nodes):
+        there += reached[i]
+    if there > 0.0:
+        normalize(walk, reached, there, False)
+    return walk, max(1.0 - there, 0.0) if tolerance > 0.0 or lowest > 0.0 else 0.0

@@ -25,7 +25,6 @@ class Machine(NamedTuple):
     fits: bool
     kind: np.ndarray  # int64 (tokens,): kinds of tokens that the rules tell apart
     step: np.ndarray  # int64 (kinds, m, m + 1): the step at a label [to] after another (m: at the first token)
-    order: np.ndarray  # int64 (kinds, m, m): labels [from] in the order of their steps to a label
     to: np.ndarray  # int64 (steps, states)
     pay: np.ndarray  # float64 (steps, states): exp(-cost)
     end: np.ndarray  # float64 (states,): exp(-cost) of ending there
@@ -103,8 +102,8 @@ def read_step(tables, terms, classes, m, before, here, row):
 
 
 @kernel
-def steps_of(tables, terms, kinds, m, width, step, order):
-    """Fill the steps of all kinds and their order; return what each step reads (steps, width), none if they are too many."""
+def steps_of(tables, terms, kinds, m, width, step):
+    """Fill the steps of all kinds; return what each step reads (steps, width), none if they are too many."""
     table, row = new_numbers(width), np.zeros(width, np.int64)
     seen, count = np.zeros((MOST_CELLS, width), np.int64), 0
     for k in range(len(kinds)):
@@ -117,12 +116,6 @@ def steps_of(tables, terms, kinds, m, width, step, order):
                 if s >= count:
                     seen[s], count = row, s + 1
                 step[k, here, before] = s
-            for before in range(m):  # few steps differ: insertion is fast
-                j, own = before, step[k, here, before]
-                while j > 0 and step[k, here, order[k, here, j - 1]] > own:
-                    order[k, here, j] = order[k, here, j - 1]
-                    j -= 1
-                order[k, here, j] = before
     return seen[:count]
 
 
@@ -206,15 +199,15 @@ def machine_of(tables, terms, classes, tokens, m):
     for x in range(len(terms)):
         width += max(terms[x, 2] - terms[x, 1], 1)
     kind, none = np.zeros(tokens[-1], np.int64), np.zeros((0, 0, 0), np.int64)
-    nothing = Machine(False, kind, none, none, none[0:0].reshape((0, 0)), np.zeros((0, 0)), np.zeros(0))
+    nothing = Machine(False, kind, none, none[0:0].reshape((0, 0)), np.zeros((0, 0)), np.zeros(0))
     states, after = np.zeros((MOST_STATES, width), np.int64), np.zeros(width, np.int64)
     if width > MOST_TERMS or not first_state(tables, terms, states[0]):
         return nothing
     kinds = kinds_of(terms, classes, tokens, rules, kind)
     if len(kinds) == 0 or len(kinds) * m * m > MOST_KINDS:
         return nothing
-    step, order = np.zeros((len(kinds), m, m + 1), np.int64), np.zeros((len(kinds), m, m), np.int64)
-    reads = steps_of(tables, terms, kinds, m, width, step, order)
+    step = np.zeros((len(kinds), m, m + 1), np.int64)
+    reads = steps_of(tables, terms, kinds, m, width, step)
     rises, falls = np.zeros(width, np.bool_), np.zeros(width, np.bool_)
     for s in range(len(reads)):
         for k in range(width):
@@ -240,4 +233,4 @@ def machine_of(tables, terms, classes, tokens, m):
                 count += 1
             to[s, i], pay[s, i] = j, np.exp(-cost)
         i += 1
-    return Machine(True, kind, step, order, to[:, :count].copy(), pay[:, :count].copy(), end[:count])
+    return Machine(True, kind, step, to[:, :count].copy(), pay[:, :count].copy(), end[:count])

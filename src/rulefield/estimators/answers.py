@@ -3,7 +3,6 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -120,24 +119,31 @@ class Answers(ABC, Generic[Problem]):
         self, batch: Batch, *, probability: bool = False, tolerance: float = QUICK_TOLERANCE, **how: Any
     ) -> list[Labeling]:
         """Return the best labelings with their proofs; ``how`` goes to the engine."""
-        found = [self.labeling(batch, i, result) for i, result in enumerate(self.results(batch, **how))]
-        return self.with_probabilities(found, self.sums(batch, tolerance)) if probability else found
+        results = self.results(batch, **how)
+        if not probability:
+            return [self.labeling(batch, i, result) for i, result in enumerate(results)]
+        columns = [column.tolist() for column in self.probabilities(results, self.sums(batch, tolerance))]
+        return [self.labeling(batch, *row) for row in zip(range(len(batch)), results, *columns)]
 
-    def labeling(self, batch: Batch, i: int, result: Result) -> Labeling:
-        """Return an answer to sequence ``i`` with labels and rules by name."""
+    def labeling(
+        self, batch: Batch, i: int, result: Result, p: float | None = None, error: float | None = None, reason: int = -1
+    ) -> Labeling:
+        """Return an answer to sequence ``i`` with labels and rules by name, and its probability (see :meth:`probabilities`)."""
         prover = partial(self._proof, batch, i, result)
-        return Labeling.named(result, self.named(result.labels), self.names, prover)
+        why = REASONS[reason] if reason >= 0 else ""
+        return Labeling.named(result, self.named(result.labels), self.names, prover, p, error, why)
 
-    def with_probabilities(self, found: list[Labeling], sums: "SequenceSums") -> list[Labeling]:
-        """Return labelings with their probabilities among those that obey the hard rules, soft ones paid for."""
+    def probabilities(self, results: list[Result], sums: "SequenceSums") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return probabilities among the labelings that obey the hard rules, soft ones paid for.
+
+        For each answer: its probability, the error of that, and how the sum was found: a place in ``REASONS``, or -1.
+        """
+        objective = np.array([-np.inf if _breaks_hard_rules(one) else one.objective for one in results])
         with np.errstate(invalid="ignore"):
-            chance = np.exp(np.minimum(np.array([one.objective for one in found]) - sums.log_partition, 0.0))
-        made = []
-        for one, p, share, reason in zip(found, chance.tolist(), sums.error.tolist(), sums.reason.tolist()):
-            if any(b.cost == np.inf for b in one.broken) or one.objective == -np.inf:
-                p, reason = 0.0, IMPOSSIBLE
-            made.append(replace(one, probability=p, probability_error=p * share, probability_reason=REASONS[reason]))
-        return made
+            chance = np.exp(np.minimum(objective - sums.log_partition, 0.0))
+        impossible = objective == -np.inf
+        chance = np.where(impossible, 0.0, chance)
+        return chance, chance * sums.error, np.where(impossible, IMPOSSIBLE, sums.reason)
 
     @cached_property
     def names(self) -> list[str]:
@@ -178,7 +184,7 @@ class Answers(ABC, Generic[Problem]):
 
     def _proof(self, batch: Batch, i: int, result: Result) -> Proof | None:
         """Return a proof of an answer; None if hard rules gave way."""
-        if any(breach.cost == np.inf for breach in result.broken):
+        if _breaks_hard_rules(result):
             return None
         return self.prove(self.problem(batch, i), result, [*map(repr, self.compiler.rules)])
 
@@ -258,6 +264,10 @@ class SequenceSums(NamedTuple):
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _breaks_hard_rules(result: Result) -> bool:
+    return any(breach.cost == np.inf for breach in result.broken)
 
 
 def report_unanswered(i: int, relax: bool) -> None:

@@ -35,6 +35,11 @@ class BrokenRule:
         return f"breaks {self.rule!r} by {self.amount:g}, cost {self.cost:.4g}"
 
 
+def broken_rules(result: Result, rules: Sequence[str]) -> tuple[BrokenRule, ...]:
+    """Return the rules by name that an engine's answer breaks."""
+    return tuple(BrokenRule(rules[b.rule], float(b.amount), float(b.cost)) for b in result.broken)
+
+
 @dataclass(frozen=True)
 class Labeling:
     """The best labeling that an engine found for one sequence or graph, and how sure it is.
@@ -92,7 +97,14 @@ class Labeling:
 
     @classmethod
     def named(
-        cls, result: Result, labels: Any, rules: Sequence[str], prover: "Callable[[], Proof | None] | None" = None
+        cls,
+        result: Result,
+        labels: Any,
+        rules: Sequence[str],
+        prover: "Callable[[], Proof | None] | None" = None,
+        probability: float | None = None,
+        probability_error: float | None = None,
+        probability_reason: str = "",
     ) -> "Labeling":
         """Return an engine's answer with ``labels`` as users see them."""
         return cls(
@@ -102,7 +114,10 @@ class Labeling:
             float(result.upper_bound),
             str(result.status),
             result.engine,
-            tuple(BrokenRule(rules[b.rule], float(b.amount), float(b.cost)) for b in result.broken),
+            broken_rules(result, rules),
+            probability,
+            probability_error,
+            probability_reason,
             cost=getattr(result, "cost", None),
             cost_lower_bound=getattr(result, "cost_lower_bound", None),
             prover=prover,

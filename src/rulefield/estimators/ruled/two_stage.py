@@ -47,18 +47,18 @@ class TwoStageAnswers(ChainAnswers):
             return super().decode(problem)
         return decode_two_stage(problem, tau=self.tau, log_partition=log_partition(problem.potentials), **how)
 
-    def labeling(self, batch: Batch, i: int, result: Result) -> Labeling:
+    def labeling(self, batch: Batch, i: int, result: Result, *probability: Any) -> Labeling:
         """Return an answer, which has no proof."""
-        return replace(super().labeling(batch, i, result), prover=None)
+        return replace(super().labeling(batch, i, result, *probability), prover=None)
 
     def chances(self, batch: Batch, ask: Ask, tolerance: float) -> list[Chances]:
         """Sum over labelings by the model alone: the rules have no price here."""
         return self._without_rules.chances(batch, ask, tolerance)
 
-    def with_probabilities(self, found: list[Labeling], sums: SequenceSums) -> list[Labeling]:
-        """Return labelings with their probabilities by the model alone."""
-        chance = np.exp(np.array([one.score for one in found]) - sums.log_partition).tolist()
-        return [replace(one, probability=p, probability_error=0.0) for one, p in zip(found, chance)]
+    def probabilities(self, results: list[Result], sums: SequenceSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return probabilities by the model alone, which are exact."""
+        chance = np.exp(np.array([one.score for one in results]) - sums.log_partition)
+        return chance, np.zeros(len(chance)), np.full(len(chance), -1)
 
     def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 0.0) -> list[np.ndarray]:
         """Refuse, except for an explanation (``quick``), which shows probabilities by the model alone."""

@@ -17,6 +17,7 @@ from rulefield.encode.tokenizers import Tokenizer
 from rulefield.estimators.base import Batch
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.labelings import broken_rules
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.inference.sequences.reading import SegmentRows, find_segments, read_chains
 from rulefield.interrupts import check
@@ -131,19 +132,21 @@ class Reader:
         if not asked.probabilities:
             labels = answers.labels(batch)
             return self._readings(part, *self._segments(labels, part.lengths), asked)
-        labelings = answers.labelings(batch)
-        segments, table = self._segments([one.labels for one in labelings], part.lengths)
+        results = answers.results(batch)
+        segments, table = self._segments([answers.named(one.labels) for one in results], part.lengths)
+        probability: list[float | None] = [None] * len(part)
         if self.chain is not None:
-            chance, _, sums = (
-                answers.segment_chances(batch, segments, table)
-                if asked.chances
-                else (None, None, answers.sums(batch))
-            )
-            labelings = answers.with_probabilities(labelings, sums)
-            error = [one.probability_error or 0.0 for one in labelings]
-        probability = [one.probability if n else None for one, n in zip(labelings, part.lengths.tolist())]
-        broken, status = [one.broken for one in labelings], [one.status for one in labelings]
-        made = self._readings(part, segments, table, asked, chance, probability, broken, status)
+            if asked.chances:
+                chance, _, sums = answers.segment_chances(batch, segments, table)
+            else:
+                sums = answers.sums(batch)
+            whole, error_of_whole, _ = answers.probabilities(results, sums)
+            probability = [p if n else None for p, n in zip(whole.tolist(), part.lengths.tolist())]
+            error = error_of_whole.tolist()
+        broken = [broken_rules(one, answers.names) for one in results]
+        made = self._readings(
+            part, segments, table, asked, chance, probability, broken, [str(one.status) for one in results]
+        )
         made.error = error
         return made
 

@@ -236,7 +236,10 @@ def _checked(function: Callable[..., Answer], *arguments: Any) -> Answer:
 
 
 def in_threads(function: Callable[[Item], Answer], items: Iterable[Item], n_jobs: int | None = None) -> list[Answer]:
-    """Return [function(item) for item in items] from threads that live as long as this call."""
+    """Return [function(item) for item in items] from threads that live as long as this call; a single item needs none."""
+    items = list(items)
+    if len(items) == 1:
+        return [_checked(function, items[0])]
     with Threads(n_jobs) as threads:
         return threads.map(function, items)
 

@@ -126,9 +126,15 @@ class Answers(ABC, Generic[Problem]):
         return [self.labeling(batch, *row) for row in zip(range(len(batch)), results, *columns)]
 
     def labeling(
-        self, batch: Batch, i: int, result: Result, p: float | None = None, error: float | None = None, reason: int = -1
+        self,
+        batch: Batch,
+        i: int,
+        result: Result,
+        p: float | None = None,
+        error: float | None = None,
+        reason: int = -1,
     ) -> Labeling:
-        """Return an answer to sequence ``i`` with labels and rules by name, and its probability (see :meth:`probabilities`)."""
+        """Return an answer to sequence ``i`` with labels and rules by name; the rest is what :meth:`probabilities` says."""
         prover = partial(self._proof, batch, i, result)
         why = REASONS[reason] if reason >= 0 else ""
         return Labeling.named(result, self.named(result.labels), self.names, prover, p, error, why)

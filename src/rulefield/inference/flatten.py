@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from rulefield.exceptions import RuleError
+from rulefield.kernels.lattice.machine import Machine
 from rulefield.kernels.lattice.rule_tables import RuleTables
 from rulefield.locks import held_over_forks
 from rulefield.problem.amounts import Evaluator, joined, joined_automata, spaces_of
@@ -58,6 +59,9 @@ class SharedForms:
     """Places of the rules that are known by their rows only: kernels take them to cost nothing."""
     rules: tuple[CompiledRule, ...]
     n_labels: int
+
+    machines: dict[tuple, Machine] = field(default_factory=dict, repr=False)
+    """Machines of the rules for sums over labelings, by weights and kinds of tokens."""
 
     @cached_property
     def evaluator(self) -> Evaluator:

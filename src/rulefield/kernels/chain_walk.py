@@ -21,7 +21,6 @@ from rulefield.kernels.chain_machine import (
     sums_before,
 )
 from rulefield.kernels.jit import kernel
-from rulefield.kernels.lattice.machine import machine_of
 from rulefield.kernels.lattice.rule_tables import fold_local
 from rulefield.kernels.lattice.sums import LEAST_MASS, Ruled, slots_of, under_rules
 from rulefield.kernels.lattice.walk import (
@@ -241,8 +240,8 @@ def chain_under_rules(
 
 @kernel
 def chances_batch(
-    unary, pairwise, tokens, steps, tables, terms, classes, folds, folds_steps, tolerance, most_nodes, most_dense,
-    log_mass, left_out, full, node, edge, spans, span_ptr, starts, kinds, span_chance,
+    unary, pairwise, tokens, steps, tables, terms, classes, machine, kind, folds, folds_steps, tolerance, most_nodes,
+    most_dense, log_mass, left_out, full, node, edge, spans, span_ptr, starts, kinds, span_chance,
     k, best, best_chance, uniform, drawn,
 ):  # fmt: skip
     """Sum over the labelings of chains that lie one after the other and whose rules have the same tables.
@@ -252,6 +251,7 @@ def chances_batch(
     unary : (tokens, m); chain i has the rows ``tokens[i] : tokens[i + 1]``, at least one
     pairwise : (matrices, m, m), [from, to]; chain i has the matrices ``steps[i, 0] : steps[i, 1]``, one or one per step
     classes : token classes of the rules, of one chain after the other, (rules, n) each, flat
+    machine, kind : the machine of the rules, and the kind of each token
     folds, folds_steps : whether local rules go into the scores of labels, and of steps
     most_dense : tokens x labels x states up to which a chain is multiplied by the machine of its rules
     log_mass, left_out, full : filled, (chains,): log of the sum of exp(score - penalties); bound on the share of it that was
@@ -265,7 +265,6 @@ def chances_batch(
     """
     m, rules = unary.shape[1], len(tables.weight)
     slots, widths = slots_of(tables)
-    machine = machine_of(tables, terms, classes, tokens, m)
     longest = 0
     for i in range(len(tokens) - 1):
         if (tokens[i + 1] - tokens[i]) * m * len(machine.end) <= most_dense:
@@ -299,9 +298,8 @@ def chances_batch(
         if total == -np.inf:
             continue
         labels = best[k * first : k * last].reshape((k, n))
-        kind = machine.kind[first:last]
         ruled, dense = chain_under_rules(
-            scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine, kind, sums,
+            scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine, kind[first:last], sums,
             tolerance, most_nodes, most_dense, labels, best_chance[i], wanted, node[first:last] if len(node) else node,
         )  # fmt: skip
         log_mass[i] += ruled.log_mass
@@ -322,6 +320,6 @@ def chances_batch(
             numbers = uniform[draws * first : draws * last].reshape((draws, n))
             rows = drawn[draws * first : draws * last].reshape((draws, n))
             if dense:
-                machine_samples(back_power, machine, kind, sums, numbers, rows)
+                machine_samples(back_power, machine, kind[first:last], sums, numbers, rows)
             else:
                 walk_samples(walk, numbers, rows)

@@ -16,6 +16,7 @@ from rulefield.inference.checker import amounts_of, costs_of
 from rulefield.inference.flatten import Flat, flatten
 from rulefield.inference.sequences.prepare import local_edges
 from rulefield.kernels.chain_walk import ATTEMPTS, chances_batch
+from rulefield.kernels.lattice.machine import Machine, kinds_of, machine_of
 from rulefield.problem.chain import ChainPotentials, Chains
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -25,6 +26,8 @@ MOST_NODES = 4_000
 """Nodes of a layer of a product."""
 MOST_DENSE = 1 << 22
 """Tokens x labels x states up to which a chain is multiplied by the machine of its rules: 64 MB of sums."""
+MACHINES = 16
+"""Machines of the same rules that are kept, for different weights and kinds of tokens."""
 DRAWS, ENOUGH = 2_000, 0.02
 """Labelings that are drawn and weighted if a product is too large and leaves out more than the second number."""
 
@@ -131,6 +134,8 @@ def chances(
 
 def _groups(rules: Sequence[Flat]) -> list[np.ndarray]:
     """Return which rules have the same tables and weights, (rules,) for each group."""
+    if len(rules) == 1:
+        return [np.ones(1, np.bool_)]
     groups: dict[tuple, list[int]] = {}
     for k, own in enumerate(rules):
         flat = own.together or own
@@ -161,9 +166,11 @@ def _sum(
     node, span = np.zeros((len(rows) if question.marginals else 0, chains.unary.shape[1])), np.zeros(len(asked))
     best, chance = np.zeros(len(at_best), np.int64), np.zeros((len(rules), question.k))
     drawn = np.zeros(len(at_draws), np.int64)
+    machine = _machine(flat, classes, own.offsets)
     chances_batch(
-        own.unary, own.pairwise, own.offsets, own.steps, flat.tables, flat.shared.terms.rows, classes, flat.shared.folds,
-        local_edges(flat.tables), tolerance, most_nodes, MOST_DENSE, log_mass, left_out, full, node, found.edge,
+        own.unary, own.pairwise, own.offsets, own.steps, flat.tables, flat.shared.terms.rows, classes, *machine,
+        flat.shared.folds, local_edges(flat.tables), tolerance, most_nodes, MOST_DENSE, log_mass, left_out, full, node,
+        found.edge,
         question.spans[asked], own_ptr, question.starts, question.kinds, span, question.k, best, chance,
         question.uniform[at_draws], drawn,
     )  # fmt: skip
@@ -179,6 +186,29 @@ def _sum(
         chance,
         drawn,
     )
+
+
+def _machine(flat: Flat, classes: np.ndarray, offsets: np.ndarray) -> tuple[Machine, np.ndarray]:
+    """Return the machine of the rules, kept for other chains with tokens of the same kinds, and the kind of each token."""
+    shared, terms = flat.shared, flat.shared.terms.rows
+    kinds, kind = token_kinds(terms, classes, offsets)
+    key = flat.tables.weight.tobytes(), kinds.tobytes()
+    made = shared.machines.get(key)
+    if made is None:
+        made = machine_of(flat.tables, terms, kinds, shared.n_labels)
+        if len(shared.machines) >= MACHINES:
+            shared.machines.clear()
+        shared.machines[key] = made
+    return made, kind
+
+
+def token_kinds(terms: np.ndarray, classes: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the token classes of each kind of token that rules tell apart, (kinds, terms), and the kind of each token."""
+    kind = np.zeros(offsets[-1], np.int64)
+    if not classes.any():
+        return np.zeros((1, len(terms)), np.int64), kind
+    rules = len(classes) // max(int(offsets[-1]), 1)
+    return kinds_of(terms, classes, offsets, rules, kind), kind
 
 
 def _estimate(chains: Chains, rules: Flat, i: int, question: Question, found: Chances) -> None:

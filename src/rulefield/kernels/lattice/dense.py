@@ -6,13 +6,13 @@ from rulefield.kernels.jit import kernel
 
 
 @kernel
-def dense_before(walk, machine, before):
+def dense_before(walk, machine, kind, before):
     """Fill ``before`` (nodes, states): mass of the labelings up to each node that lead to each state; return their total.
 
     A node passes its vector on through each step once, and then adds it along all arcs of that step.
     """
     layer, label, arc_ptr, arc_to, arc_mass = walk.layer, walk.label, walk.arc_ptr, walk.arc_to, walk.arc_mass
-    step, to, pay, end, kind = machine.step, machine.to, machine.pay, machine.end, machine.kind
+    step, to, pay, end = machine.step, machine.to, machine.pay, machine.end
     states, m = len(end), step.shape[1]
     passed, done = np.empty(to.shape), np.full(len(to), -1)
     for i in range(layer[1]):
@@ -40,10 +40,10 @@ def dense_before(walk, machine, before):
 
 
 @kernel
-def dense_marginals(walk, machine, before, total, node):
+def dense_marginals(walk, machine, kind, before, total, node):
     """Add the probability of every label to ``node`` (n, m); ``before`` and ``total`` are those of :func:`dense_before`."""
     layer, label, arc_ptr, arc_to, arc_mass = walk.layer, walk.label, walk.arc_ptr, walk.arc_to, walk.arc_mass
-    step, to, pay, end, kind = machine.step, machine.to, machine.pay, machine.end, machine.kind
+    step, to, pay, end = machine.step, machine.to, machine.pay, machine.end
     states, n = len(end), len(layer) - 1
     after, ahead = np.zeros(before.shape), np.empty(to.shape)
     done, met = np.full(len(to), -1), np.empty(len(to), np.int64)

@@ -23,7 +23,6 @@ class Machine(NamedTuple):
     """A deterministic machine with costs; it begins in state 0."""
 
     fits: bool
-    kind: np.ndarray  # int64 (tokens,): kinds of tokens that the rules tell apart
     step: np.ndarray  # int64 (kinds, m, m + 1): the step at a label [to] after another (m: at the first token)
     to: np.ndarray  # int64 (steps, states)
     pay: np.ndarray  # float64 (steps, states): exp(-cost)
@@ -67,7 +66,11 @@ def number_of(table, row):
 
 @kernel
 def kinds_of(terms, classes, tokens, rules, kind):
-    """Fill ``kind`` (tokens,); return token classes of each kind, (kinds, terms), or none if there are too many."""
+    """Fill ``kind`` (tokens,), the kind of each token that the rules tell apart.
+
+    Return token classes of each kind, (kinds, terms), or none if there are too many. ``classes`` are those of chains that lie
+    one after the other: (rules, n) each, flat.
+    """
     table, row = new_numbers(len(terms)), np.zeros(len(terms), np.int64)
     seen, count = np.zeros((PLACES, len(terms)), np.int64), 0
     for i in range(len(tokens) - 1):
@@ -193,17 +196,16 @@ def first_state(tables, terms, state):
 
 
 @kernel
-def machine_of(tables, terms, classes, tokens, m):
-    """Return the machine of the terms of rules, for chains whose token classes lie one after the other."""
-    width, rules = 0, len(tables.weight)
+def machine_of(tables, terms, kinds, m):
+    """Return the machine of the terms of rules for tokens of these kinds, whose classes are (kinds, terms)."""
+    width = 0
     for x in range(len(terms)):
         width += max(terms[x, 2] - terms[x, 1], 1)
-    kind, none = np.zeros(tokens[-1], np.int64), np.zeros((0, 0, 0), np.int64)
-    nothing = Machine(False, kind, none, none[0:0].reshape((0, 0)), np.zeros((0, 0)), np.zeros(0))
+    none = np.zeros((0, 0, 0), np.int64)
+    nothing = Machine(False, none, none[0:0].reshape((0, 0)), np.zeros((0, 0)), np.zeros(0))
     states, after = np.zeros((MOST_STATES, width), np.int64), np.zeros(width, np.int64)
     if width > MOST_TERMS or not first_state(tables, terms, states[0]):
         return nothing
-    kinds = kinds_of(terms, classes, tokens, rules, kind)
     if len(kinds) == 0 or len(kinds) * m * m > MOST_KINDS:
         return nothing
     step = np.zeros((len(kinds), m, m + 1), np.int64)
@@ -233,4 +235,4 @@ def machine_of(tables, terms, classes, tokens, m):
                 count += 1
             to[s, i], pay[s, i] = j, np.exp(-cost)
         i += 1
-    return Machine(True, kind, step, to[:, :count].copy(), pay[:, :count].copy(), end[:count])
+    return Machine(True, step, to[:, :count].copy(), pay[:, :count].copy(), end[:count])

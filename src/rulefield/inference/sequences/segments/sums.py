@@ -18,6 +18,7 @@ from rulefield.inference.sequences.sums import (
     WITHIN,
     Chances,
     Question,
+    token_kinds,
 )
 from rulefield.kernels.chain_walk import LEAST_SHARE
 from rulefield.kernels.lattice.dense import dense_before, dense_marginals
@@ -96,21 +97,20 @@ def _by_machine(
     """
     prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
     terms = np.array(prepared.terms, np.int64).reshape(-1, 4)
-    machine: Machine = machine_of(
-        prepared.tables, terms, prepared.classes.ravel(), np.array([0, len(lattice.layer) - 1]), m
-    )
+    kinds, kind = token_kinds(terms, prepared.classes.ravel(), np.array([0, len(lattice.layer) - 1]))
+    machine: Machine = machine_of(prepared.tables, terms, kinds, m)
     if not machine.fits or len(lattice.label) * len(machine.end) > MOST_DENSE:
         return None
     loss = 0.5 * tolerance
     for attempt in range(ATTEMPTS):
         walk = lattice_walk(lattice, ahead, total, 0.0 if attempt == ATTEMPTS - 1 else loss)
         before = np.zeros((len(walk.label), len(machine.end)))
-        mass = float(dense_before(walk, machine, before))
+        mass = float(dense_before(walk, machine, kind, before))
         if mass < LEAST_SHARE:
             return None
         left_out = walk.left_out / (walk.left_out + mass)
         if left_out <= tolerance:
-            dense_marginals(walk, machine, before, mass, node)
+            dense_marginals(walk, machine, kind, before, mass, node)
             return total + float(np.log(mass)), left_out
         loss *= max(1e-9, 0.25 * tolerance / left_out)
     return None

@@ -54,9 +54,9 @@ def make_addresses(
     >>> tokens, labels = make_addresses(1, seed=2, noise=0)
     >>> labels[0][-1]
     'B-zip'
-    >>> texts, spans = make_addresses(8, seed=3, noise=0, messy=True)
+    >>> texts, spans = make_addresses(8, seed=37, noise=0, messy=True)
     >>> texts[7], spans[7][0]
-    ('box 4640, salem, nc 64665', (0, 8, 'box'))
+    ('P.O. Box 8955,Brighton, WA 27622', (0, 13, 'box'))
     """
     if n < 0 or not 0 <= noise <= 1:
         raise InputError(f"n must be >= 0 and noise between 0 and 1; got n={n}, noise={noise}.")
@@ -65,10 +65,23 @@ def make_addresses(
     for _ in range(n):
         draw = Draw(rng)
         tokens, labels = label_tagged(_address(draw, noise, plain))
-        made.append(add_noise(tokens, labels, noise, draw))
+        damaged, _ = add_noise(tokens, labels, noise, draw)
+        made.append((_with_needed_comma(damaged, tokens, labels), labels))
     if messy:
         return messy_texts(made, Draw(rng))
     return [tokens for tokens, _ in made], [labels for _, labels in made]
+
+
+def _with_needed_comma(damaged: list[str], tokens: list[str], labels: list[str]) -> list[str]:
+    """Return the damaged tokens with the comma before the city, if nobody could tell without it where the street ends."""
+    city = labels.index("B-city")
+    street = [token.strip(",") for token, label in zip(tokens, labels) if label.endswith("street")]
+    if not labels[city - 1].endswith("street") or damaged[city - 1].endswith(","):
+        return damaged
+    ends_openly = not any(word in w.STREET_TYPES or word.isdigit() for word in street)
+    if ends_openly or street[-1] in w.DIRECTIONS or tokens[city] in w.DIRECTIONS:
+        damaged[city - 1] += ","
+    return damaged
 
 
 def _tag(name: str, text: str) -> str:
@@ -86,7 +99,8 @@ def _address(draw: Draw, noise: float, plain: bool) -> str:
         lines.append(_tag("box", f"{draw.one(['PO Box', 'P.O. Box', 'Box', 'P O Box'])} {draw.between(1, 9999)},"))
     elif kind == "rural":
         route = f"{draw.one(['RR', 'Rural Route', 'Route'])} {draw.between(1, 9)}"
-        lines.append(_tag("box", f"{route} Box {draw.between(1, 400)}," if draw.chance(0.5) else route))
+        with_box = draw.chance(0.5) or route.startswith("Route")  # without a box, Route 7 is a street
+        lines.append(_tag("box", f"{route} Box {draw.between(1, 400)}," if with_box else f"{route},"))
     return " ".join([*lines, *_place(draw, noise)])
 
 
@@ -95,7 +109,7 @@ def _street(draw: Draw, plain: bool) -> list[str]:
         [str(draw.between(1, 19999)), f"{draw.between(10, 99)}-{draw.between(10, 99)}", f"{draw.between(1, 99)}B"],
         [18, 1, 1],
     )
-    made = [_tag("number", number)] if plain or draw.chance(0.93) else []
+    numbered = plain or draw.chance(0.93)
     shapes = [
         f"{draw.one(w.STREETS)} {draw.one(w.STREET_TYPES)}",
         f"{draw.one(w.DIRECTIONS)} {draw.one(w.STREETS)} {draw.one(w.STREET_TYPES)}",
@@ -107,6 +121,11 @@ def _street(draw: Draw, plain: bool) -> list[str]:
         f"{draw.one(w.STREETS)} at {draw.one(w.STREETS)}",
     ]
     street = draw.one(shapes, [8, 5, 2, 3, 0, 0, 2, 0] if plain else [8, 5, 2, 3, 2, 2, 2, 0.5]).strip()
+    if " at " in street:  # a crossing
+        numbered = False
+    elif street in w.STREETS:  # a name alone could be any place
+        numbered = True
+    made = [_tag("number", number)] if numbered else []
     unit = draw.chance(0.2)
     comma = "" if unit and draw.chance(0.5) else ","
     made.append(_tag("street", street + comma))
@@ -121,14 +140,19 @@ def _ordinal(number: int) -> str:
     return f"{number}{suffix}"
 
 
+def _name_of_state(entry: str) -> str:
+    return entry[3:]
+
+
 def _place(draw: Draw, noise: float) -> list[str]:
     state = draw.one(w.STATES)
-    code, name = state[:2], state[3:]
+    code, name = state[:2], _name_of_state(state)
     town = draw.one(w.TOWNS)
     if draw.chance(0.06):
         town = f"{draw.one(['North', 'South', 'East', 'West', 'New', 'Fort', 'Port'])} {town}"
     made = [_tag("city", town + ",")]
-    if not draw.chance(noise * 0.2):
+    with_state = not draw.chance(noise * 0.2)
+    if with_state or town in map(_name_of_state, w.STATES):
         made.append(_tag("state", draw.one([code, name], [4, 1]) + draw.one(["", ","], [5, 1])))
     zip_code = f"{draw.between(501, 99950):05d}"
     if draw.chance(0.1):

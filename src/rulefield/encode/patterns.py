@@ -32,10 +32,20 @@ STATE_NAMES = dict(
 )
 """Names of states, in lower case, by their codes."""
 STATES = "|".join([*STATE_NAMES, "dc", *(name for name in STATE_NAMES.values() if " " not in name)])
-PHRASES = (*((name, "state") for name in STATE_NAMES.values() if " " in name), ("p o", "box"))
+PHRASES = (
+    *((name, "state") for name in STATE_NAMES.values() if " " in name),
+    *((name, "box") for name in ("p o", "rural route")),
+    *((name, "place") for name in ("business park", "city hall", "court house", "industrial park", "office park")),
+    *((name, "place") for name in ("high school", "town square", "trailer park")),
+)
 """Two words of a class in which the first alone is not, and the class."""
-UNITS = "#|apt|apartment|bldg|box|building|dept|fl|floor|lot|p[.]?o|rm|room|ste|suite|trlr|unit"
+UNITS = "#|apt|apartment|bldg|building|dept|fl|floor|lot|rm|room|ste|suite|trlr|unit"
 BOXES = "box|hc|p[.]?o|pob|rfd|rr|rural"
+PLACES = (
+    "airport|arena|building|campus|castle|center|chapel|church|clinic|club|college|complex|courthouse|fairgrounds|"
+    "hall|hospital|hotel|house|inn|institute|library|lodge|mall|market|medical|museum|office|plaza|resort|school|shopping|"
+    "stadium|station|terminal|theater|tower|towers|university|village"
+)
 LEGAL_FORMS = (
     "ag|bv|co|company|corp|corporation|gmbh|inc|incorporated|limited|l[.]?l[.]?c|llp|lp|ltd|nv|pc|plc|pllc|sa|trust"
 )
@@ -70,6 +80,7 @@ TOKEN_CLASSES: dict[str, str] = {
     "state": rf"(?i:{STATES})",
     "unit": rf"(?i:{UNITS})",
     "box": rf"(?i:{BOXES})",
+    "place": rf"(?i:{PLACES})",
     "legal-form": rf"(?i:{LEGAL_FORMS})",
 }
 PUNCTUATION: dict[str, str] = {
@@ -88,12 +99,12 @@ _HAS_DIGIT, _HAS_SIGN, _LISTED, _MONTH, _CAPITALS = 1, 2, 3, 4, 5
 _GATES = {
     **dict.fromkeys(("number", "digits", "year", "ordinal", "range", "zip", "doi", "money"), _HAS_DIGIT),
     **dict.fromkeys(("initials", "hyphenated", "email", "url"), _HAS_SIGN),
-    **dict.fromkeys(("street", "direction", "state", "unit", "box", "legal-form"), _LISTED),
+    **dict.fromkeys(("street", "direction", "state", "unit", "box", "place", "legal-form"), _LISTED),
     **dict.fromkeys(("roman", "initial", "two-capitals", "all-capitals", "camel"), _CAPITALS),
     "month": _MONTH,
 }
 _DIGIT = re.compile(r"\d")
-_TABLES = (STREETS, STATES, UNITS, BOXES, LEGAL_FORMS)
+_TABLES = (STREETS, STATES, UNITS, BOXES, PLACES, LEGAL_FORMS)
 _LONG_WORDS = frozenset(word for table in _TABLES for word in table.split("|"))
 _SHORT_WORD = 5  # the longest alternative that is no plain word, l.l.c, beside directions
 MONTH_BEGINS = frozenset(MONTHS.split("|"))

@@ -75,15 +75,18 @@ def test_words_that_are_states_only_now_and_then_stay():
     assert with_variants(labeled(codes)).tokens == labeled(codes).tokens
 
 
-def test_a_parser_of_few_texts_finds_more_and_keeps_its_parameters():
-    texts, spans = make_addresses(60, 1, messy=True)
-    new, gold = make_addresses(200, 1001, messy=True)
-    parser = rf.TextParser().fit(texts, spans)
-    model = parser.model_
-    assert (model.l1, model.l2, model.tol) == ("auto", "auto", None)
-    tokens, labels = parser.labeled_tokens(texts, spans)
-    alone = rf.TextParser.of(rf.ChainCRF(scheme="BIO", l1=model.l1_, l2=model.l2_, tol=1e-3).fit(tokens, labels))
-    assert parser.score(new, gold) > alone.score(new, gold) + 0.01
+def test_parsers_of_few_texts_find_more_and_keep_their_parameters():
+    gains = []
+    for seed in range(4):
+        texts, spans = make_addresses(60, seed, messy=True)
+        new, gold = make_addresses(200, 1000 + seed, messy=True)
+        parser = rf.TextParser().fit(texts, spans)
+        model = parser.model_
+        assert (model.l1, model.l2, model.tol) == ("auto", "auto", None)
+        tokens, labels = parser.labeled_tokens(texts, spans)
+        plain = rf.ChainCRF(scheme="BIO", l1=model.l1_, l2=model.l2_, tol=1e-3).fit(tokens, labels)
+        gains.append(parser.score(new, gold) - rf.TextParser.of(plain).score(new, gold))
+    assert np.mean(gains) > 0.015
 
 
 def test_the_fit_is_the_same_again_and_weights_count():

@@ -25,6 +25,7 @@ from rulefield.estimators.sequences import object_array
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.estimators.text.reading import Asked, Reader, scheme_of, without_collection
+from rulefield.estimators.text.recombined import recombine, with_stray_marks
 from rulefield.estimators.text.tokenizing import AUTO, advice, choose_tokenizer
 from rulefield.estimators.text.variants import MOST_TEXTS, Labeled, with_variants
 from rulefield.estimators.types import ArrayLike, RulesLike
@@ -319,7 +320,7 @@ class TextParser(SavedModel):
 
 
 def _fitted(model: Any, texts: Labeled) -> Any:
-    """Return the model fitted to labeled texts; a chain of few texts, to the ways too in which they might be typed."""
+    """Return the model fitted to labeled texts; a chain of few texts, also to their variants and to texts of their parts."""
     weighted = {} if (texts.weight == 1.0).all() else {"sample_weight": texts.weight}
     plain = copy.deepcopy(model)
     made = model.fit(texts.tokens, texts.labels, **weighted)
@@ -331,9 +332,7 @@ def _fitted(model: Any, texts: Labeled) -> Any:
         or made.stopped_because_.startswith("Interrupted")
     ):
         return made
-    more = with_variants(texts)
-    if len(more.tokens) == len(texts.tokens):
-        return made
+    more = with_variants(texts) + with_stray_marks(texts) + recombine(texts)
     tol = CHOSEN_L1_TOL if model.tol is None and made.l1_ > 0.0 else model.tol
     plain.set_params(l1=made.l1_, l2=made.l2_, tol=tol).fit(more.tokens, more.labels, sample_weight=more.weight)
     return plain.set_params(l1=model.l1, l2=model.l2, tol=model.tol)

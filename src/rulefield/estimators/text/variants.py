@@ -3,7 +3,8 @@
 Few labeled texts show each field in few ways. If some are in capitals, in small letters, without a comma between two
 fields, or with the name of a state in place of its code, new texts of any kind are: each labeled text is then learned in
 these ways too, weighted by how often they occur. Each field keeps its label: only the case of letters changes, only
-punctuation outside of all fields is left out, and the name or code of a state stands for the whole field that it was.
+punctuation outside of all fields is left out, and the name or code of a state stands for the whole
+field that it was.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ class Labeled(NamedTuple):
 def with_variants(texts: Labeled) -> Labeled:
     """Return labeled texts and their variants, each weighted by how often texts are typed in its way."""
     shares = {
-        upper: float(np.mean([_is_in_case(tokens, upper) for tokens in texts.tokens])) for upper in (True, False)
+        upper: float(np.mean([is_in_case(tokens, upper) for tokens in texts.tokens])) for upper in (True, False)
     }
     made = texts + _with_other_states(texts)
     made += _without_separators(made)
@@ -46,14 +47,15 @@ def with_variants(texts: Labeled) -> Labeled:
     return sum(in_cases, made)
 
 
-def _is_in_case(tokens: Sequence[str], upper: bool) -> bool:
+def is_in_case(tokens: Sequence[str], upper: bool) -> bool:
+    """Return whether all letters of a text are capitals (small letters); False without a letter."""
     text = "".join(tokens)
     return text.isupper() if upper else text.islower()
 
 
 def _in_case(texts: Labeled, upper: bool, share: float) -> Labeled:
     """Return the texts that are not yet in capitals (small letters) in them."""
-    rows = [i for i, tokens in enumerate(texts.tokens) if not _is_in_case(tokens, upper)]
+    rows = [i for i, tokens in enumerate(texts.tokens) if not is_in_case(tokens, upper)]
     change = str.upper if upper else str.lower
     return Labeled(
         [[change(token) for token in texts.tokens[i]] for i in rows],
@@ -91,7 +93,7 @@ def _gaps(labels: Sequence[str], apart: bool) -> int:
 _STATE_CODES = {name: code for code, name in STATE_NAMES.items()}
 
 
-class _Field(NamedTuple):
+class LabeledField(NamedTuple):
     """The tokens of a field, from ``start`` to ``stop``, and its label."""
 
     start: int
@@ -104,12 +106,12 @@ def _with_other_states(texts: Labeled) -> Labeled:
     spelled = _share_spelled(texts)
     made: list[tuple[list[str], list[str], float]] = []
     for tokens, labels, weight in zip(*texts):
-        states = [field for field in _fields(labels) if field.label in spelled and _other_state(tokens, field)]
+        states = [field for field in fields_of(labels) if field.label in spelled and _other_state(tokens, field)]
         if not states:
             continue
         tokens, labels = list(tokens), list(labels)
         for start, stop, label in reversed(states):
-            other = _other_state(tokens, _Field(start, stop, label))
+            other = _other_state(tokens, LabeledField(start, stop, label))
             weight *= spelled[label] if len(other) > 1 or len(other[0]) > 2 else 1.0 - spelled[label]
             tokens[start:stop] = other
             labels[start:stop] = [f"B-{label}"] + [f"I-{label}"] * (len(other) - 1)
@@ -121,7 +123,7 @@ def _share_spelled(texts: Labeled) -> dict[str, float]:
     """Return for each label whose fields are mostly states, shown in both ways, the share of names among them."""
     counts: dict[str, list[int]] = {}
     for tokens, labels in zip(texts.tokens, texts.labels):
-        for start, stop, label in _fields(labels):
+        for start, stop, label in fields_of(labels):
             text = " ".join(tokens[start:stop]).lower()
             kind = 0 if text in STATE_NAMES else 1 if text in _STATE_CODES else 2
             counts.setdefault(label, [0, 0, 0])[kind] += 1
@@ -132,7 +134,7 @@ def _share_spelled(texts: Labeled) -> dict[str, float]:
     }
 
 
-def _fields(labels: Sequence[str]) -> Iterator[_Field]:
+def fields_of(labels: Sequence[str]) -> Iterator[LabeledField]:
     """Yield the fields of BIO labels."""
     begins = [t for t, label in enumerate(labels) if label.startswith("B-")]
     for start in begins:
@@ -140,15 +142,15 @@ def _fields(labels: Sequence[str]) -> Iterator[_Field]:
         stop = start + 1
         while stop < len(labels) and labels[stop] == f"I-{label}":
             stop += 1
-        yield _Field(start, stop, label)
+        yield LabeledField(start, stop, label)
 
 
-def _other_state(tokens: Sequence[str], field: _Field) -> list[str]:
+def _other_state(tokens: Sequence[str], field: LabeledField) -> list[str]:
     """Return the tokens of the other way to write a state, in the case of its text; nothing if the field is none."""
     low = " ".join(tokens[field.start : field.stop]).lower()
     name, code = STATE_NAMES.get(low), _STATE_CODES.get(low)
-    if _is_in_case(tokens, upper=False):
+    if is_in_case(tokens, upper=False):
         return (name or code or "").split()
-    if _is_in_case(tokens, upper=True) or code:
+    if is_in_case(tokens, upper=True) or code:
         return (name or code or "").upper().split()
     return (name or "").title().split()

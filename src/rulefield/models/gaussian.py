@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 
 from rulefield.problem.gaussian import (
@@ -14,11 +13,10 @@ from rulefield.problem.gaussian import (
     GaussianGradient,
     GaussianPotentials,
     SparseCoupling,
-    SpectralCoupling,
 )
 
-LARGEST = float(np.log1p(1e6))  # beyond this, rho and v only scale each other
-SPECTRAL_FROM = 100  # nodes from which decomposing a single Laplacian once pays
+LARGEST = float(np.log1p(1e6))
+"""Of log(1 + rho) and log(1 + v): beyond this, rho and v only scale each other."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,6 @@ class FieldBatch:
     def sparse(self) -> bool:
         """Whether the graphs are sparse matrices."""
         return bool(self.graphs) and scipy.sparse.issparse(self.graphs[0])
-
-    @cached_property
-    def spectrum(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Eigenvalues and eigenvectors of a single shared dense Laplacian; None if that does not apply."""
-        n = self.scores.shape[2]
-        if len(self.graphs) != 1 or self.sparse or self.graphs[0].ndim != 2 or n < SPECTRAL_FROM:
-            return None
-        return scipy.linalg.eigh(self.graphs[0])
 
     @cached_property
     def aligned(self) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -82,8 +72,6 @@ class FieldBatch:
                 (identity + rho @ values, pattern.indices, pattern.indptr), shape=pattern.shape
             )
             return SparseCoupling(matrix)
-        if self.spectrum is not None:
-            return SpectralCoupling(self.spectrum[1], 1.0 + rho[0] * self.spectrum[0])
         matrix = np.eye(self.scores.shape[2])
         for weight, graph in zip(rho, self.graphs):
             matrix = matrix + weight * graph

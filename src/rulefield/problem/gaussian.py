@@ -11,6 +11,7 @@ import scipy.sparse
 from rulefield.exceptions import InputError
 
 CG_TOLERANCE = 1e-10
+"""Relative residual of conjugate gradients."""
 
 
 class DenseCoupling:
@@ -64,38 +65,6 @@ class DenseCoupling:
     def weighed(self, matrix: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Multiply something of the shape of A by the weights of the instances that share it."""
         return counts[:, None, None] * matrix if self.each else counts.sum() * matrix
-
-
-class SpectralCoupling(DenseCoupling):
-    """A = U diag(values) U', for one graph whose Laplacian was decomposed once: each new A costs O(n) to invert."""
-
-    each = False
-
-    def __init__(self, vectors: np.ndarray, values: np.ndarray):
-        self.vectors, self.values = vectors, values
-
-    @cached_property
-    def matrix(self) -> np.ndarray:  # type: ignore[override]
-        """A itself, built where an engine asks for it."""
-        return (self.vectors * self.values) @ self.vectors.T
-
-    @cached_property
-    def inverse(self) -> np.ndarray:
-        """A^-1."""
-        return (self.vectors / self.values) @ self.vectors.T
-
-    @cached_property
-    def logdet(self) -> np.ndarray:
-        """log|A|, (1,)."""
-        return np.log(self.values).sum(keepdims=True)
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """Apply A^-1 to ``right``."""
-        return ((right @ self.vectors) / self.values) @ self.vectors.T
-
-    def apply(self, right: np.ndarray) -> np.ndarray:
-        """Apply A to ``right``."""
-        return ((right @ self.vectors) * self.values) @ self.vectors.T
 
 
 class SparseCoupling:
@@ -176,7 +145,7 @@ class GaussianPotentials:
     Parameters
     ----------
     mean : ndarray, shape (n_instances, n_nodes), or (n_instances, n_classes, n_nodes) for one field a class
-    coupling : DenseCoupling, SpectralCoupling or SparseCoupling
+    coupling : DenseCoupling or SparseCoupling
         A, with all eigenvalues >= 1.
     variance : float
         v >= 0; at v = 0 the field is its mean (the paper's non-Bayesian model).

@@ -11,6 +11,7 @@ from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 GAP = 1e-3
+"""Share of the objective that a labeling of the fast engine may leave open."""
 
 
 class MapOracle:
@@ -27,8 +28,6 @@ class MapOracle:
         Most search nodes of the exact engine; 0 leaves it out.
     n_jobs : int or None
         Threads over graphs.
-    gap : float
-        Relative gap at which the fast engine's labeling is good enough.
     """
 
     def __init__(
@@ -36,9 +35,7 @@ class MapOracle:
         iterations: int = 10,
         node_limit: int = 100,
         n_jobs: int | None = None,
-        gap: float = GAP,
     ):
-        self.gap = gap
         self.iterations, self.node_limit, self.n_jobs = iterations, node_limit, n_jobs
         self._state: dict[int, Any] = {}
 
@@ -62,7 +59,7 @@ class MapOracle:
         if keep:
             self._state[member] = answer.state
         gap = answer.upper_bound - answer.objective
-        if answer.objective > -np.inf and (self.node_limit == 0 or gap <= self.gap * max(1.0, abs(answer.objective))):
+        if answer.objective > -np.inf and (self.node_limit == 0 or gap <= GAP * max(1.0, abs(answer.objective))):
             return answer.labels, answer.upper_bound
         if answer.objective == -np.inf:
             exact = decode_graph(problem)

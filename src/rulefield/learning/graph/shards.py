@@ -48,21 +48,6 @@ class GraphShard:
         return bool((self.labels != UNKNOWN).all())
 
     @cached_property
-    def offset(self) -> np.ndarray:
-        """``batch.unary_offset`` for kernels."""
-        return self.batch.unary_offset.astype(np.uint64)
-
-    @cached_property
-    def pairwise_offset(self) -> np.ndarray:
-        """``batch.pairwise_offset`` for kernels."""
-        return self.batch.pairwise_offset.astype(np.uint64)
-
-    @cached_property
-    def edges(self) -> np.ndarray:
-        """``batch.edges`` for kernels."""
-        return self.batch.edges.astype(np.uint64)
-
-    @cached_property
     def known_slot(self) -> np.ndarray:
         """Place in the flat scores of each known node's label."""
         known = self.labels != UNKNOWN

@@ -9,14 +9,13 @@ import numpy as np
 
 from rulefield.estimators.expectations import Keeper, PosteriorRegularization
 from rulefield.exceptions import MissedExpectationWarning, RuleError, callers_level
-from rulefield.learning.expectations.corpus import JointCorpus
+from rulefield.learning.expectations.corpus import JointCorpus, TiltedCorpus
 from rulefield.learning.expectations.regularized import (
     ExpectationFit,
     GeneralizedObjective,
     RegularizedObjective,
     minimize_regularized,
 )
-from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.learning.fit_log import Callback
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation

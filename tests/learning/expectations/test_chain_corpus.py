@@ -11,9 +11,8 @@ from scipy.special import logsumexp
 from oracles.joint import problem
 from rulefield.data.sequences import Labels
 from rulefield.estimators.chain.expectations import presumed
-from rulefield.learning.expectations.corpus import ChainCorpus, JointCorpus
+from rulefield.learning.expectations.corpus import ChainCorpus, JointCorpus, TiltedCorpus
 from rulefield.learning.expectations.regularized import Posterior, RegularizedObjective, minimize_regularized
-from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.models.joint import JointModel
 from rulefield.problem.expectation import CompiledExpectation
 

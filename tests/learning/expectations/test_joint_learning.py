@@ -8,9 +8,8 @@ from scipy.special import logsumexp
 
 from oracles.joint import fits, labelings, problem, score
 from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
-from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
+from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood, TiltedCorpus
 from rulefield.learning.expectations.regularized import Posterior, RegularizedObjective, minimize_regularized
-from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.problem.expectation import CompiledExpectation
 
 SIZES = [(3,), (2, 3), (2, 2, 2)]

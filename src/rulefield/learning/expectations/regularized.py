@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
-from rulefield.learning.expectations.tilted import TiltedCorpus
+from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood, TiltedCorpus
 from rulefield.learning.fit_log import Callback, FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation

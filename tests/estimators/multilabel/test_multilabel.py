@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import expit
 from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
@@ -174,3 +175,20 @@ def test_an_interrupted_choice_of_the_penalty_keeps_the_last_model(monkeypatch):
         field = MultiLabelCRF().fit(X, (X > 0).astype(int))
     assert len(calls) == 2
     assert field.predict(X).shape == X.shape
+
+
+def test_units_of_predictors_do_not_matter():
+    """A predictor whose log-odds are a tenth of another's gives the same field: its own penalty is not paid for again."""
+
+    class Faint(LogisticRegression):
+        def predict_proba(self, X):
+            share = expit(0.1 * self.decision_function(X))
+            return np.stack([1.0 - share, share], axis=1)
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    Y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(150, 3)) > 0).astype(int)
+    plain, faint = (MultiLabelCRF(l2=3.0, predictors=[one(C=0.05)]).fit(X, Y) for one in (LogisticRegression, Faint))
+    found = [field.predict_joint_log_proba(X, Y) for field in (plain, faint, rf.load(plain.to_bytes()))]
+    assert_allclose(found[0], found[1], atol=2e-3)
+    assert_allclose(found[0], found[2])

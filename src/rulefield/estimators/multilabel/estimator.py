@@ -33,6 +33,7 @@ from rulefield.estimators.multilabel.samples import (
     graphs_of_features,
     graphs_of_scores,
     held_out_parts,
+    score_scale,
 )
 from rulefield.estimators.parameters import (
     FLAG,
@@ -156,6 +157,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         "_class_list",
         "_center",
         "_spread",
+        "_score_scale",
         "_fitted_scores",
     )
     n_features_in_: int
@@ -166,6 +168,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     _class_list: list[np.ndarray]
     _center: np.ndarray | None
     _spread: np.ndarray | None
+    _score_scale: np.ndarray | None
     _fitted_scores: FittedScores | None
     _parameters: ClassVar = {
         "structure": either(
@@ -230,12 +233,14 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             raise LabelError(
                 f"y must hold two classes at least; the data has one class: {self._class_list[0].tolist()}."
             )
-        self._center, self._spread = self._scaling(X, sample_weight)
         exact = self.algorithm == "likelihood" and numbers.shape[1] <= EXACT_LABELS
         self.edges_ = chosen_edges(self.structure, numbers, exact)
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
-        graphs = self._as_graphs(X, self._cross_fitted(X, numbers, sample_weight))
-        weight = checked_weight(sample_weight, len(graphs))
+        weight = checked_weight(sample_weight, len(numbers))
+        scores = self._cross_fitted(X, numbers, sample_weight)
+        self._score_scale = None if scores is None else score_scale(scores, weight)
+        self._center, self._spread = (None, None) if scores is not None else self._scaling(X, sample_weight)
+        graphs = self._as_graphs(X, scores)
         self.crf_, result = self._learned(graphs, labels, targets, weight)
         self.l2_ = self.crf_.l2
         report_fit(self, result)
@@ -470,7 +475,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     def _as_graphs(self, X: Features, scores: np.ndarray | None) -> list[TypedGraph]:
         """One graph for each sample, of predictors' scores or of its row of features."""
         if scores is not None:
-            return graphs_of_scores(scores, self._names, self.edges_)
+            return graphs_of_scores(scores / self._score_scale, self._names, self.edges_)
         if self._center is not None:
             X = (X - self._center) / self._spread
         return graphs_of_features(X, self._names, self.edges_)
@@ -502,23 +507,29 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
 
     def _check_restored(self) -> None:
         """Refuse attributes of a file that do not fit each other or the field."""
+        scores = self._fitted_scores
+        width = self.n_features_in_ if scores is None else scores.task.width * len(scores.members)
         parts = {"edges": self.edges_}
         forms = {"edges": Form(("int64",), ("edges", "2"), below="labels")}
         if self._center is not None and self._spread is not None:
             parts |= {"center": self._center, "spread": self._spread}
             forms |= {"center": weights("features"), "spread": Form(("float64",), ("features",), least=1e-300)}
-        check_arrays(parts, forms, {"labels": len(self._class_list), "features": self.n_features_in_})
+        if self._score_scale is not None:
+            parts["score_scale"] = self._score_scale
+            forms["score_scale"] = Form(("float64",), ("labels", "width"), least=1e-300)
+        sizes = {"labels": len(self._class_list), "features": self.n_features_in_, "width": width}
+        check_arrays(parts, forms, sizes)
         counts = {name: len(c) for name, c in zip(self._names, self._class_list)}
-        spec, scores = self.crf_.model_.spec, self._fitted_scores
-        width = 1 + (self.n_features_in_ if scores is None else scores.task.width * len(scores.members))
+        spec = self.crf_.model_.spec
         wanted = set(map(tuple, np.array(self._names)[self.edges_].tolist()))
         good = (
             (self._center is None) == (self._spread is None)
             and all(c.ndim == 1 and are_labels(c.tolist()) for c in self._class_list)
+            and (scores is None) == (self._score_scale is None)
             and (scores is None or scores.task == self._task)
             and spec.labels == counts
             and all(np.array_equal(c, np.arange(len(c))) for c in self.crf_.classes_.values())
-            and all(d == width for d in spec.features.values())
+            and all(d == width + 1 for d in spec.features.values())
             and set(spec.edge_features) == wanted
             and all(d == (1 if scores is None else 3) for d in spec.edge_features.values())
             and self._multilabel == (len(counts) > 1)

@@ -18,6 +18,8 @@ THIRDS, ENOUGH_HELD_OUT = 3, 500
 """Parts that are held out in turn, and the number of samples after which no further part is."""
 PENALTIES = (0.001, 0.01, 0.1, 1.0)
 """Values of ``C`` of the default predictors."""
+CONSTANT = 1e-9
+"""Largest standard deviation of scores that count as constant."""
 _PAIR = np.zeros((1, 2), dtype=np.int64)
 """The only edge between two types of one node each."""
 
@@ -78,6 +80,16 @@ def by_label(scores: np.ndarray) -> np.ndarray:
     """(n, width, n_labels, n_predictors) -> (n, n_labels, width * n_predictors)."""
     n, width, n_labels, k = scores.shape
     return np.moveaxis(scores, 2, 1).reshape(n, n_labels, width * k)
+
+
+def score_scale(scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of each label's scores, (n_labels, width); 1 if they are constant.
+
+    Divided by it, scores of strongly and of weakly penalized predictors cost the field's own penalty the same.
+    """
+    center = np.average(scores, axis=0, weights=weight)
+    spread = np.sqrt(np.average((scores - center) ** 2, axis=0, weights=weight))
+    return np.where(spread > CONSTANT, spread, 1.0)
 
 
 def graphs_of_scores(scores: np.ndarray, names: Sequence[str], edges: np.ndarray) -> list[TypedGraph]:

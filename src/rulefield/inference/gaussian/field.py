@@ -15,7 +15,7 @@ from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, Gaussian
 MEMORY = 2**25
 """Entries of the dense matrices that are inverted at once: a quarter of a gigabyte."""
 STEPS = 300
-"""Steps of one posterior at most; ten are usual."""
+"""Steps of one posterior at most."""
 MIXTURE = np.array(
     [
         [0.003246343272134, 1.365340806296348],

@@ -10,7 +10,7 @@ import scipy.sparse
 from rulefield.problem.gaussian import conjugate_gradient
 
 PROBES = 64
-"""Random vectors: standard errors of some percent."""
+"""Random vectors; standard errors fall with the square root of their number."""
 STEPS = 100
 """Steps of Lanczos' recurrence at most."""
 TOLERANCE = 1e-8

@@ -31,8 +31,6 @@ LARGE_ENTRIES = 200_000_000
 """Message entries in all these rounds together: they decide how many rounds there are."""
 TURN_NODES = 4_000
 """Search nodes of both searches in their first turn, twice as many in each further one."""
-TURN_SHARE = 0.8
-"""Share of all search nodes for these turns; the rest is for pieces."""
 
 
 # --- when a step pays ----------------------------------------------------------------------------
@@ -74,9 +72,8 @@ def lacks_labeling(state: GraphState) -> bool:
 
 
 def has_turns(state: GraphState) -> bool:
-    """Run if the searches that take turns have work left, and soft arc consistency takes part."""
-    rest = (1.0 - TURN_SHARE) * state.budget.total_nodes
-    return state.budget.nodes > rest and has_time(state) and state.soft is not None
+    """Run if soft arc consistency takes part, and more than a fifth of the work is left, which is for pieces."""
+    return 5 * state.budget.nodes > state.budget.total_nodes and has_time(state) and state.soft is not None
 
 
 def has_time(state: GraphState) -> bool:

@@ -20,8 +20,6 @@ from rulefield.kernels.graph.evaluate import EXCESS
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 METHODS = ("auto", "exact", "tree_reweighted", "loopy")
-TOLERANCE = 1e-8
-"""Probability by which a message may still move in the last round."""
 AUTO_ENTRIES = 2**14
 """Entries of one table: with larger ones ``auto`` leaves exact sums alone, since sweeps are faster."""
 TABLE_ENTRIES = 512
@@ -56,7 +54,7 @@ def graph_marginals(
     potentials: GraphPotentials,
     method: str = "auto",
     iterations: int = 500,
-    tolerance: float = TOLERANCE,
+    tolerance: float = 1e-8,
 ) -> GraphMarginals:
     """Marginals of a field without rules. The kernels release the GIL.
 

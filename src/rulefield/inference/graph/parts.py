@@ -12,7 +12,7 @@ from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 RULES = "rules"
 MAX_PIECES = 1_000
-"""Pieces: with more, all of them are one, since each takes a millisecond to set up."""
+"""Pieces: with more, all of them are one, since each has to be set up by itself."""
 
 
 @dataclass(frozen=True)

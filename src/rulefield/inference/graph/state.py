@@ -9,13 +9,11 @@ from rulefield.inference.graph.exact.eliminate import Elimination
 from rulefield.inference.graph.exact.milp import milp_parts
 from rulefield.inference.graph.exact.soft import SoftSearch
 from rulefield.inference.graph.parts import GraphParts
-from rulefield.inference.graph.trws import MANY_NODES, Search, begin, branch_and_bound
+from rulefield.inference.graph.trws import ENTRIES_PER_NODE, MANY_NODES, Search, begin, branch_and_bound
 from rulefield.inference.limits import deadline
 
 NODES_PER_SECOND = 10_000
-"""Search nodes that take a second, by which all other work is counted: measured on grids of 400 nodes."""
-ENTRIES_PER_NODE = 3_000
-"""Entries of messages, or of soft arc consistency, that count as a search node: what is swept in a tenth of a millisecond."""
+"""Search nodes that take a second, by which all other work is counted."""
 TABLE_ENTRIES_PER_NODE = 30_000
 """Entries of tables that elimination looks at in that time."""
 EASY_ENTRIES = 4_000_000
@@ -27,7 +25,7 @@ MILP_COLUMNS = 5_000
 SHORT_NODES = 2 * NODES_PER_SECOND
 """Search nodes that a call of HiGHS on a piece, or a search for rules in conflict, may take: there can be many of them."""
 MANY_LABELS = 12
-"""Labels of a node: a sweep costs the square."""
+"""Labels of a node from which on searches do without sweeps, which cost the square of them."""
 
 
 @dataclass

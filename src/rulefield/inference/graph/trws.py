@@ -7,6 +7,7 @@ import numpy as np
 
 from rulefield.inference.graph.network import Network, build_network
 from rulefield.inference.graph.parts import GraphParts
+from rulefield.inference.result import TOLERANCE
 from rulefield.kernels.graph.exact.branch import Stack, branch, push
 from rulefield.kernels.graph.local import cross, improve, total_value
 from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws, workspace
@@ -19,14 +20,14 @@ STAGE_ROUNDS = (20, 5)
 """Rounds between two looks at the labeling, on small graphs and on large ones (more labelings to mix)."""
 GAP_PROGRESS = 0.004
 """Share of the gap: sweeps end if a round, or on large graphs two stages in a row, close less."""
-PATIENCE = 1e-6
-"""Nats: rounds that lower the bound by less are the last."""
 LOCAL_SWEEPS = 20
 """Passes of local search over all nodes; it is taken to cost as many rounds until it was tried."""
 BRANCH_ROUNDS = 10
 """Rounds at most at a node of the search."""
 CHUNK = 64
-"""Nodes of the search between two looks at the clock."""
+"""Nodes of the search between two looks at the clock: some milliseconds."""
+ENTRIES_PER_NODE = 3_000
+"""Entries of messages, or of soft arc consistency, that count as a search node: what is swept in a tenth of a millisecond."""
 MOST_BYTES = 2**30
 """Of memory that a search may take (open subproblems, states, tables): a gigabyte."""
 
@@ -136,7 +137,7 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
         in_time = deadline if asked == wanted else -np.inf
         _stage(search, asked, progress if search.value > -np.inf else 0.0, in_time)
         closed = gap - (search.bound - search.value)
-        stalled = stalled + 1 if closed < max(PATIENCE, least * gap) else 0
+        stalled = stalled + 1 if closed < max(TOLERANCE, least * gap) else 0
         if search.rounds < before + asked or (stalled and not large) or monotonic() > deadline:
             break
 
@@ -147,7 +148,7 @@ def _stage(search: Search, rounds: int, progress: float, deadline: float) -> Non
     best, before = search.labels.copy(), search.value
     work, begun = workspace(net), monotonic()
     search.dual, value, done = trws(
-        net, scores, search.messages, rounds, PATIENCE, progress, search.dual, before, best, work
+        net, scores, search.messages, rounds, TOLERANCE, progress, search.dual, before, best, work
     )
     swept = monotonic()
     search.rounds += done

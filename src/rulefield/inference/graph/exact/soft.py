@@ -6,14 +6,11 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.network import lengths
-from rulefield.inference.graph.trws import MOST_BYTES, Search
+from rulefield.inference.graph.trws import CHUNK, ENTRIES_PER_NODE, MOST_BYTES, Search
 from rulefield.kernels.graph.exact.branch import reparametrized
 from rulefield.kernels.graph.exact.soft import OpenDecisions, soft_search
 from rulefield.kernels.graph.exact.soft_tables import Soft
 from rulefield.kernels.graph.sweep import slack
-
-SLICE = 5_000_000
-"""Entries looked at between two looks at the clock: some hundredths of a second."""
 
 
 @dataclass
@@ -34,7 +31,14 @@ class SoftSearch:
             least = self.constant - search.value
             room = slack(search.network.net, search.value)
             self.depth, best, self.last = soft_search(
-                self.soft, self.rows, self.depth, least, self.labels, room, min(SLICE, work - spent), self.last
+                self.soft,
+                self.rows,
+                self.depth,
+                least,
+                self.labels,
+                room,
+                min(CHUNK * ENTRIES_PER_NODE, work - spent),
+                self.last,
             )
             spent += int(self.soft.work[0]) + 1
             if best < least:

@@ -2,8 +2,7 @@
 
 from rulefield.report.certainty import certainty
 from rulefield.report.effects import rule_effects
-from rulefield.report.graphs import plot_graph, plot_grid
-from rulefield.report.pages import draw_page
+from rulefield.report.graphs import draw_page, plot_graph, plot_grid
 from rulefield.report.plots import (
     CalibrationDisplay,
     CovarianceDisplay,

@@ -12,9 +12,11 @@ import rulefield as rf
 from rulefield import rules as r
 from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages import app, serve, workbench
-from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
+from rulefield.cli.pages.app import LARGEST_BODY, make_app
+from rulefield.cli.pages.calls import POSTS
+from rulefield.cli.pages.items import items_of
 from rulefield.cli.pages.serve import open_workbench
-from rulefield.cli.pages.workbench import Workbench, items_of
+from rulefield.cli.pages.workbench import Workbench
 from rulefield.exceptions import InputError
 from rulefield.metrics import text_span_f1
 
@@ -208,12 +210,12 @@ def test_an_answer_that_takes_too_long_is_refused_in_time(bench, monkeypatch):
 def test_a_token_guards_everything_but_the_empty_page(bench):
     client = client_of(bench, token="secret", hosts=["*"])
     assert client.get("/").status_code == 200
-    for path in ("/parse", *POSTS):
+    for path in POSTS:
         assert client.post(path, json={}).status_code == 401
     assert client.get("/model").status_code == 401
     assert client.get("/about", headers={"Authorization": "Bearer secret"}).status_code == 200
     with pytest.raises(InputError, match="--token"):
-        serve.run_serve("m.rf", None, "0.0.0.0", 8000, None, "c.jsonl", None, ReadOptions())
+        serve.serve("m.rf", ReadOptions(), host="0.0.0.0", corrections="c.jsonl")
 
 
 def test_the_page_is_valid_and_runs_only_its_own_script(client):

@@ -349,9 +349,8 @@ def test_the_host_that_was_given_is_answered(tmp_path, parser, monkeypatch):
     made = []
     parser.save(tmp_path / "p.rf")
     monkeypatch.setattr(connections, "make_server", lambda application: made.append(application) or FakeServer())
-    serve.run_serve(
-        str(tmp_path / "p.rf"), None, "127.0.0.2", 0, None, str(tmp_path / "c.jsonl"), None, ReadOptions()
-    )
+    corrections = str(tmp_path / "c.jsonl")
+    serve.serve(str(tmp_path / "p.rf"), ReadOptions(), host="127.0.0.2", port=0, corrections=corrections)
     from starlette.testclient import TestClient
 
     for host, status in [("127.0.0.2", 200), ("127.0.0.1", 200), ("testserver", 400), ("evil.example", 400)]:
@@ -377,6 +376,4 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path, parser):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match="give another --host or --port"):
-            serve.run_serve(
-                str(tmp_path / "p.rf"), None, "127.0.0.1", port, None, str(tmp_path / "c"), None, ReadOptions()
-            )
+            serve.serve(str(tmp_path / "p.rf"), ReadOptions(), port=port, corrections=str(tmp_path / "c"))

@@ -168,7 +168,7 @@ def test_json_forms_are_told_by_their_first_record(name, tmp_path):
         ('[{"data": {"a": "x", "b": "y"}}]', "label-studio", 'record 1: field "data" has no "text" and 2 strings'),
         ("<a><b>x</a>", "xml", "is not XML"),
         ('<!DOCTYPE a [<!ENTITY x "y">]><a><b>&x;</b></a>', "xml", "entity"),
-        ("a\tb\na\n", "columns", "line 2: 1 columns where the first has 2"),
+        ("a\tb\na\n", "columns", "line 2: 1 column where the first has 2"),
         ("9" * 5000 + "\ta" + "\t_" * 8 + "\n", "conllu", "a token's id must be a number or a range"),
         (
             '{"text": "Ada", "tokens": [{"start": 0, "end": 99999999999}]}',

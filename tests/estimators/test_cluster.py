@@ -118,16 +118,16 @@ def test_a_killed_worker_changes_nothing(own_client, corpus, here):
 
 def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_path):
     from rulefield.cli.options import PredictOptions, TrainOptions
-    from rulefield.cli.prediction import run_predict
-    from rulefield.cli.training import run_train
+    from rulefield.cli.prediction import predict
+    from rulefield.cli.training import train
 
     address, folder = client.scheduler.address, str(corpus.folder)
     options = TrainOptions(scheme="none", max_iter=12, corpus=folder, cluster=address, quiet=True)
-    run_train([], str(tmp_path / "m.rf"), None, options)
+    train(str(tmp_path / "m.rf"), options)
     (tmp_path / "new.conll").write_text("\n\n".join("\n".join(tokens) for tokens in X))
     for where, cluster in (("there", address), ("here", None)):
-        files = str(tmp_path / "m.rf"), [str(tmp_path / "new.conll")], str(tmp_path / where)
-        run_predict(*files, PredictOptions(jobs=1, cluster=cluster))
+        options = PredictOptions(jobs=1, cluster=cluster)
+        predict(str(tmp_path / "m.rf"), options, [str(tmp_path / "new.conll")], str(tmp_path / where))
     assert (tmp_path / "there").read_text() == (tmp_path / "here").read_text()
     with (
         pytest.raises(ClusterError, match="no scheduler answers at 'tcp://127.0.0.1:9'"),

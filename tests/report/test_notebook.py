@@ -69,6 +69,7 @@ def test_displays_hold_the_numbers_and_draw_them(crf):
     table = plots.TransitionDisplay.from_estimator(crf)
     assert table.weights.shape == (3, 3)
     assert np.isneginf(table.weights).any()
+    assert [axes.get_ylabel() for axes in table.figure_.axes] == ["from", "weight"]
     log = plots.FitLogDisplay.from_estimator(crf)
     assert len(log.objective) == len(crf.log_)
     effects = plots.RuleEffectsDisplay.from_estimator(crf, X, Y)

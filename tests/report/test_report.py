@@ -192,14 +192,14 @@ def test_mistakes_are_explained(crf, data, tmp_path):
 
 def test_the_command_writes_the_page(crf, data, tmp_path, capsys):
     from rulefield.cli.options import ReadOptions
-    from rulefield.cli.pages.report import run_report
+    from rulefield.cli.pages.report import report as report_command
 
     crf.save(tmp_path / "m.rf")
     rows = ["\n".join(f"{a}\t{b}" for a, b in zip(*pair)) for pair in zip(data[0][40:50], data[1][40:50])]
     (tmp_path / "t.conll").write_text("\n\n".join(rows) + "\n")
     out = tmp_path / "r.html"
-    run_report([str(tmp_path / "m.rf"), str(tmp_path / "t.conll")], str(out), None, "", ReadOptions(), 1, False)
+    report_command([str(tmp_path / "m.rf"), str(tmp_path / "t.conll")], ReadOptions(), str(out), jobs=1)
     assert "m.rf on t.conll" in out.read_text()
     assert "10 sequences" in capsys.readouterr().err
     with pytest.raises(InputError, match="two models"):
-        run_report([str(tmp_path / "m.rf")], str(out), None, "", ReadOptions(), 1, False)
+        report_command([str(tmp_path / "m.rf")], ReadOptions(), str(out), jobs=1)

@@ -8,7 +8,7 @@ import pytest
 import rulefield as rf
 from rulefield import rules as r
 from rulefield.cli.options import ReadOptions
-from rulefield.cli.pages.next import run_next
+from rulefield.cli.pages.next import choose_next
 from rulefield.exceptions import InputError
 from rulefield.report.suggest import spread
 
@@ -62,7 +62,7 @@ def test_the_command_writes_labels_and_probabilities(crf, pool, tmp_path):
         "".join(json.dumps({"tokens": x, "id": i}) + "\n" for i, x in enumerate(pool))
     )
     out = tmp_path / "out.jsonl"
-    run_next(str(tmp_path / "m.rf"), str(tmp_path / "pool.jsonl"), str(out), 3, None, ReadOptions(), "auto", 1, True)
+    choose_next(str(tmp_path / "m.rf"), str(tmp_path / "pool.jsonl"), ReadOptions(), str(out), 3, jobs=1, quiet=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["id"] for row in rows] == [s.index for s in rf.suggest(crf, pool, n=3)]
     assert all(len(row["labels"]) == len(row["tokens"]) == len(row["probabilities"]) for row in rows)
@@ -74,8 +74,7 @@ def test_the_command_writes_what_label_studio_reads(tmp_path):
     parser.save(tmp_path / "p.rf")
     (tmp_path / "pool.txt").write_text("Grace Hopper, 1952\nKurt, 1931\n\n")
     out = tmp_path / "tasks.json"
-    run_next(
-        str(tmp_path / "p.rf"), str(tmp_path / "pool.txt"), str(out), 2, None, ReadOptions(), "label-studio", 1, True
-    )
+    files = str(tmp_path / "p.rf"), str(tmp_path / "pool.txt")
+    choose_next(*files, ReadOptions(), str(out), 2, to="label-studio", jobs=1, quiet=True)
     tasks = json.loads(out.read_text())
     assert {task["data"]["text"] for task in tasks} == {"Grace Hopper, 1952", "Kurt, 1931"}

@@ -4,8 +4,11 @@ import json
 import tempfile
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from rulefield.cli.options import Jobs, command
 from rulefield.cli.show import Palette, console
 from rulefield.datasets.addresses import make_addresses
 from rulefield.datasets.citations import make_citations
@@ -17,8 +20,15 @@ from rulefield.outputs import write_whole
 SETS = {"citations": make_citations, "addresses": make_addresses}
 
 
-def run_demo(data: str, n: int, noise: float, seed: int, jobs: int) -> None:
-    """Run the whole story."""
+@command("demo", "rulefield demo --data addresses")
+def demo(
+    data: Annotated[str, typer.Option(help="citations or addresses.")] = "citations",
+    n: Annotated[int, typer.Option(help="Training sequences.")] = 150,
+    noise: Annotated[float, typer.Option(help="How damaged they are, 0 to 1.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    jobs: Jobs = -1,
+) -> None:
+    """Make up data, train, and show labeled output, scores, and what rules change. Takes under a minute."""
     if data not in SETS:
         raise InputError(f"--data must be one of {', '.join(SETS)}; got {data!r}.")
     from rulefield.estimators.chain.estimator import ChainCRF
@@ -44,7 +54,7 @@ def run_demo(data: str, n: int, noise: float, seed: int, jobs: int) -> None:
     palette = Palette(parser.labels_)
     out.print(palette.legend())
     for i in range(3):
-        out.print(painted(palette, new[i], rows["model"][i]), "\n")
+        out.print(palette.painted(new[i], rows["model"][i]), "\n")
     show_change(out, palette, new, gold, *rows.values())
     show_scores(out, gold, rows, [str(rule.label) for rule in rules])
     chain.set_params(rules=rules)
@@ -64,8 +74,8 @@ def write_pages(out: Any, parser: Any, texts: list[str], spans: list[Any], data:
     write_whole(folder / "rules.yaml", rules_text.dumps(parser.model_.rules))
     write_report(parser, texts, spans, folder / "report.html", title=f"Made-up {data}", data="test.jsonl")
     out.print(f"\nOne page about all of it: [b]{folder / 'report.html'}[/b]. Next, in {folder}:")
-    for command in ("parse model.rf new.txt", "evaluate test.jsonl model.rf", "serve model.rf --data test.jsonl"):
-        out.print(f"  rulefield {command}", soft_wrap=True)
+    for line in ("parse model.rf new.txt", "evaluate test.jsonl model.rf", "serve model.rf --data test.jsonl"):
+        out.print(f"  rulefield {line}", soft_wrap=True)
 
 
 def demo_rules(data: str) -> list[Any]:
@@ -85,24 +95,12 @@ def demo_rules(data: str) -> list[Any]:
     ]
 
 
-def painted(palette: Palette, text: str, spans: Any) -> Any:
-    """Return a text with its spans in color."""
-    from rich.text import Text
-
-    line, at = Text(), 0
-    for start, end, label in spans:
-        line.append(text[at:start], style="dim")
-        line.append(text[start:end], style=f"reverse {palette.style(label)}")
-        at = end
-    return line.append(text[at:], style="dim")
-
-
 def show_change(out: Any, palette: Palette, texts: list[str], gold: Any, plain: Any, ruled: Any) -> None:
     """Show one text that the rules put right."""
     for text, wanted, before, after in zip(texts, gold, plain, ruled):
         if set(before) != set(after) == set(wanted):
-            out.print("[b]Before the rules[/b]", painted(palette, text, before))
-            out.print("[b]After[/b]           ", painted(palette, text, after), "\n")
+            out.print("[b]Before the rules[/b]", palette.painted(text, before))
+            out.print("[b]After[/b]           ", palette.painted(text, after), "\n")
             return
 
 

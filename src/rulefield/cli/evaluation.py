@@ -2,11 +2,13 @@
 
 import json
 import sys
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rulefield import metrics
 from rulefield.cli.corpus import FileContents, counted
-from rulefield.cli.options import ReadOptions, Scoring
+from rulefield.cli.options import File, Jobs, ReadOptions, Rules, Scoring, command
 from rulefield.cli.prediction import read_rules
 from rulefield.cli.reading import (
     as_parser,
@@ -23,25 +25,37 @@ Pair = tuple[list[Any], list[Any]]
 """Gold and predicted labels."""
 
 
-def run_evaluate(
-    file: str, path: str | None, rules: str | None, scoring: Scoring, reading: ReadOptions, jobs: int
+@command(
+    "evaluate",
+    "rulefield evaluate test.conll chunks.rf",
+    "rulefield evaluate labeled.conll   (gold and predicted labels in the last two columns)",
+)
+def evaluate(
+    file: File,
+    scoring: Scoring,
+    reading: ReadOptions,
+    model: Annotated[
+        str | None, typer.Argument(help="Model that predicts; without it, predictions are read.")
+    ] = None,
+    rules: Rules = None,
+    jobs: Jobs = -1,
 ) -> None:
-    """Get gold and predicted labels, print the scores."""
-    model = open_model(path, jobs) if path else None
-    if text_format(file, reading) is not None and (model is None or model._kind != "joint"):
-        _evaluate_texts(file, model, rules, scoring, reading)
+    """Score predictions: spans of texts; segments as conlleval counts them, tokens, whole sequences."""
+    opened = open_model(model, jobs) if model else None
+    if text_format(file, reading) is not None and (opened is None or opened._kind != "joint"):
+        _evaluate_texts(file, opened, rules, scoring, reading)
         return
-    if model is not None and model._kind == "joint":
-        _show_tasks(_joint_labels(model, file, reading, scoring.tasks, read_rules(rules)), scoring)
+    if opened is not None and opened._kind == "joint":
+        _show_tasks(_joint_labels(opened, file, reading, scoring.tasks, read_rules(rules)), scoring)
         return
     if scoring.tasks is not None:
         raise InputError("--tasks is for joint models; leave it out.")
     corpus = read_sequences(file, reading, labeled=True)
-    if model is None:
+    if opened is None:
         pair = written_labels(corpus)
     else:
-        model = sequence_model(model)
-        pair = corpus.labels or [], list(model.predict(corpus.tokens, rules=read_rules(rules, model)))
+        labeler = sequence_model(opened)
+        pair = corpus.labels or [], list(labeler.predict(corpus.tokens, rules=read_rules(rules, labeler)))
     if scoring.as_json:
         sys.stdout.write(json.dumps(scores(*pair, scoring)) + "\n")
     else:

@@ -1,43 +1,59 @@
 """``rulefield inspect``."""
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
+import typer
 from rich.table import Table
 
+from rulefield.cli.options import ModelFile, command
 from rulefield.cli.reading import open_model, sequence_model
 from rulefield.cli.show import console
+from rulefield.cli.training import expectation_line
 from rulefield.encode.labels import nearest
 from rulefield.exceptions import LabelError
 
 KINDS = {"ruled": "with learned rules", "chain": "chain", "segments": "segments", "joint": "joint"}
 
 
-def run_inspect(path: str, top: int, labels: list[str], explain: str | None) -> None:
-    """Show a model's parts, or explain one labeling."""
-    opened = open_model(path)
-    model = sequence_model(opened)
+@command(
+    "inspect",
+    "rulefield inspect m.rf --top 5 --label B-title",
+    'rulefield inspect m.rf --explain "Ada Lovelace 1843"',
+)
+def inspect(
+    model: ModelFile,
+    top: Annotated[int, typer.Option(help="How many weights to show for each label.")] = 8,
+    label: Annotated[list[str] | None, typer.Option(help="Only these labels.")] = None,
+    explain: Annotated[str | None, typer.Option(help="Tokens, separated by spaces: why these labels?")] = None,
+) -> None:
+    """Show what a model holds, or why it labels something as it does."""
+    opened = open_model(model)
+    labeler = sequence_model(opened)
     out = console()
     if explain is not None:
-        out.print(explained(model, explain.split(), top), markup=False)
+        out.print(explained(labeler, explain.split(), top), markup=False)
         return
-    known = _labels(model)
-    for label in labels:
-        if label not in known:
-            raise LabelError(f"label {label!r} is unknown{nearest(label, known)}.")
-    out.print(_table({**_parser_summary(opened), **_summary(model)}))
-    if model._kind == "ruled":
-        out.print(model.report(), markup=False)
-    for title, weights in _weights(model, top):
-        out.print(_transitions(weights.transitions, title))
-        for label, features in weights.features.items():
-            if not labels or label in labels:
-                out.print(_features(title + str(label), features))
-    if model._kind == "joint":
-        for table in _cross(model, top):
+    known = _labels(labeler)
+    for name in label or ():
+        if name not in known:
+            raise LabelError(f"label {name!r} is unknown{nearest(name, known)}.")
+    for title, value in {**_parser_summary(opened), **_summary(labeler)}.items():
+        out.print(f"{title:<12}{value}", markup=False)
+    if labeler._kind == "ruled":
+        out.print(labeler.report(), markup=False)
+    for title, weights in _weights(labeler, top):
+        steps = [(before, after, f"{weight:+.3f}") for before, after, weight in weights.transitions]
+        out.print(_table(f"{title}strongest transitions", ["from", "to", "weight"], steps))
+        for name, features in weights.features.items():
+            if not label or name in label:
+                rows = [(f"{weight:+.3f}", feature) for feature, weight in features]
+                out.print(_table(f"{title}{name}", ["weight", "feature"], rows))
+    if labeler._kind == "joint":
+        for table in _cross(labeler, top):
             out.print(table)
-    reports = getattr(_inner(model), "expectations_", [])
-    if reports:
-        out.print(_expectations(reports))
+    for report in getattr(_inner(labeler), "expectations_", []):
+        out.print(expectation_line(report), markup=False)
 
 
 def _inner(model: Any) -> Any:
@@ -113,39 +129,14 @@ def _cross(crf: Any, top: int) -> list[Table]:
     for j, (k, l) in enumerate(crf.model_.cross):
         first, second = crf.tasks_[k], crf.tasks_[l]
         weights = crf.model_.cross_table(crf.theta_, j)
-        table = Table(first, second, "weight", title="strongest pairs", title_justify="left")
-        for place in abs(weights).ravel().argsort()[::-1][: 2 * top]:
-            a, b = divmod(int(place), weights.shape[1])
-            table.add_row(str(crf.classes_[first][a]), str(crf.classes_[second][b]), f"{weights[a, b]:+.3f}")
-        tables.append(table)
+        places = [divmod(int(k), weights.shape[1]) for k in abs(weights).ravel().argsort()[::-1][: 2 * top]]
+        rows = [(crf.classes_[first][a], crf.classes_[second][b], f"{weights[a, b]:+.3f}") for a, b in places]
+        tables.append(_table("strongest pairs", [first, second, "weight"], rows))
     return tables
 
 
-def _expectations(reports: list[Any]) -> Table:
-    columns = ["expectation", "low", "high", "in training", "under the model", "predicted", "multiplier"]
-    table = Table(*columns, title="expectations", title_justify="left")
-    for e in reports:
-        numbers = (e.low, e.high, e.under_q, e.under_model, e.predicted, e.multiplier)
-        table.add_row(e.expectation, *(f"{number:.4g}" for number in numbers))
-    return table
-
-
-def _table(rows: dict[str, str]) -> Table:
-    table = Table(show_header=False, box=None)
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
-
-
-def _transitions(transitions: Any, title: str) -> Table:
-    table = Table("from", "to", "weight", title=f"{title}strongest transitions", title_justify="left")
-    for before, after, weight in transitions:
-        table.add_row(str(before), str(after), f"{weight:+.3f}")
-    return table
-
-
-def _features(title: str, features: Any) -> Table:
-    table = Table("weight", "feature", title=title, title_justify="left")
-    for name, weight in features:
-        table.add_row(f"{weight:+.3f}", name)
+def _table(title: str, columns: list[str], rows: Iterable[Sequence[Any]]) -> Table:
+    table = Table(*columns, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*map(str, row))
     return table

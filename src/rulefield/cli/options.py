@@ -1,10 +1,13 @@
-"""Options, each declared once: shared ones by name, those that belong together as dataclasses (option groups)."""
+"""Options, each declared once: shared ones by name, those that belong together as dataclasses (option groups).
+
+A command is a function with :func:`command` above it; nothing here imports what commands need for their work.
+"""
 
 import functools
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -154,8 +157,30 @@ class LearnOptions:
     reading: ReadOptions = field(default_factory=ReadOptions)
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command for ``typer``: each field of its parameters that are option groups is an option of its own."""
+Function = TypeVar("Function", bound=Callable[..., None])
+COMMANDS: dict[str, Any] = {}
+"""The commands of the modules that are imported."""
+
+
+def command(name: str, *examples: str, group: typer.Typer | None = None) -> Callable[[Function], Function]:
+    """Declare a command, of a group of commands if one is given; the function itself stays as it is.
+
+    Each field of its parameters that are option groups is an option of its own.
+    """
+    epilog = f"[b]{'Example' if len(examples) == 1 else 'Examples'}[/b]: {'   |   '.join(examples)}"
+
+    def declare(function: Function) -> Function:
+        app = typer.Typer(rich_markup_mode="rich", add_completion=False) if group is None else group
+        app.command(name, epilog=epilog)(_with_options(function))
+        if group is None:
+            COMMANDS[name] = typer.main.get_command(app)
+        return function
+
+    return declare
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command as ``typer`` takes it: without option groups."""
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():

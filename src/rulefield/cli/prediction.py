@@ -5,16 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
+from math import isinf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
 from rulefield.cli.corpus import protect_inputs, with_labels, words, write_lines
-from rulefield.cli.documents.pages import are_pages, run_page_predict
-from rulefield.cli.infeasible import INFEASIBLE, Infeasible
-from rulefield.cli.options import PredictOptions
+from rulefield.cli.documents import are_pages, run_page_predict
+from rulefield.cli.options import ModelFile, PredictOptions, command
 from rulefield.cli.reading import (
     LINES,
     as_parser,
@@ -34,8 +35,48 @@ PORTION = 2000
 """Sequences that a worker labels at a time."""
 TEXTS = 512
 """Texts that are parsed at a time: memory stays flat."""
+CHOICES = ("mark", "raise", "relax")
+INFEASIBLE = "infeasible"
 NONE = "none"
 """``--rules none``: predict without any rules."""
+
+
+class Infeasible:
+    """What to do with rows that cannot obey the hard rules, and how many there were.
+
+    Parameters
+    ----------
+    choice : {"mark", "raise", "relax"}
+        "raise" stops at the first one, with its place and text; "relax" labels it with the least violation; "mark" leaves
+        it without labels, with the status "infeasible".
+    """
+
+    def __init__(self, choice: str):
+        if choice not in CHOICES:
+            raise InputError(f"--on-infeasible must be one of {', '.join(CHOICES)}; got {choice!r}.")
+        self.choice, self.count = choice, 0
+
+    def prepare(self, model: Any) -> None:
+        """Have a model break hard rules where it must; what that means is judged row by row."""
+        model.set_params(on_infeasible="relax")
+
+    def judge(self, place: str, text: str, broken: Any) -> bool:
+        """Return whether a row is to be marked; say so for the first ones, or stop."""
+        hard = [b.rule for b in broken if isinf(b.cost)]
+        if not hard or self.choice == "relax":
+            return False
+        reason = f"{place}: no labeling of {text[:80]!r} obeys the hard rules; broken would be: {'; '.join(hard)}"
+        if self.choice == "raise":
+            raise InputError(f"{reason}. Make one soft, or choose --on-infeasible relax or mark.")
+        self.count += 1
+        if self.count == 1:
+            sys.stderr.write(f"rulefield: {reason}. It is marked {INFEASIBLE!r}.\n")
+        return True
+
+    def tell(self) -> None:
+        """Say at the end how many rows were marked."""
+        if self.count > 1:
+            sys.stderr.write(f"rulefield: {self.count} rows are marked {INFEASIBLE!r} (see --on-infeasible).\n")
 
 
 def read_rules(path: str | None, model: Any = None) -> list[Any] | None:
@@ -68,10 +109,27 @@ def check_rules(path: str, rules: list[Any], labels: list[str], scheme: str | No
             raise RuleError(f"{Path(path).name}, line {line}: {error}") from None
 
 
-def run_predict(path: str, files: Sequence[str], output: str, options: PredictOptions) -> None:
-    """Read, label, write; texts go back in the format that they came in."""
+@command(
+    "predict",
+    "rulefield predict chunks.rf new.conll > labeled.conll",
+    "rulefield predict m.rf new.jsonl -o out.jsonl --kbest 3 --rules rules.yaml",
+    "rulefield predict table.rf new/*.xml -o labeled/",
+)
+def predict(
+    model: ModelFile,
+    options: PredictOptions,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="Columns, JSON lines or texts of any format, - for standard input; or files of pages."),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write (pages: a folder); standard output by default.")
+    ] = STANDARD,
+) -> None:
+    """Label new sequences (adds a last column, or the key "labels") or texts, and write them back as they came."""
+    files = files or [STANDARD]
     if options.reading.form == "auto" and are_pages(files):
-        run_page_predict(path, files, output, options.rules, options.jobs)
+        run_page_predict(model, files, output, options.rules, options.jobs)
         return
     if len(files) > 1:
         raise InputError("predict takes one file of sequences at a time, or several files of pages.")
@@ -84,13 +142,13 @@ def run_predict(path: str, files: Sequence[str], output: str, options: PredictOp
     if options.cluster and (options.probabilities or options.kbest):
         raise InputError("--cluster predicts labels; leave --probabilities and --kbest out.")
     if output != STANDARD:
-        protect_inputs(output, [path, file, *rule_files(options.rules)])
-    model = open_model(path, options.jobs)
+        protect_inputs(output, [model, file, *rule_files(options.rules)])
+    opened = open_model(model, options.jobs)
     form = text_format(file, options.reading)
-    if form is not None and model._kind != "joint":
-        _predict_texts(model, file, form, output, options)
+    if form is not None and opened._kind != "joint":
+        _predict_texts(opened, file, form, output, options)
     else:
-        _predict_sequences(sequence_model(model), path, file, output, options)
+        _predict_sequences(sequence_model(opened), model, file, output, options)
 
 
 def _predict_sequences(model: Any, path: str, file: str, output: str, options: PredictOptions) -> None:

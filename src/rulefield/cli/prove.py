@@ -1,14 +1,13 @@
 """``rulefield prove`` and ``rulefield verify``: proof files of answers, and their check."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from rulefield import proofcheck
-from rulefield.cli.options import ReadOptions
+from rulefield.cli.options import Jobs, ModelFile, ReadOptions, Rules, command
 from rulefield.cli.prediction import model_tokens, read_rules
 from rulefield.cli.reading import LINES, open_model, read_sequences, sequence_model, text_format
 from rulefield.exceptions import InfeasibleError, InputError
@@ -16,16 +15,24 @@ from rulefield.exceptions import InfeasibleError, InputError
 SUFFIX = ".proof.json"
 
 
-def run_prove(path: str, source: str, output: str, rules: str | None, reading: ReadOptions, jobs: int) -> None:
-    """Decode what a file holds and write one proof file for each sequence; say which have none."""
+@command("prove", "rulefield prove chunks.rf test.conll -o proofs/")
+def prove(
+    model: ModelFile,
+    source: Annotated[str, typer.Argument(help="Column file or JSON lines; lines of text if the model reads texts.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Folder for one proof file per sequence.")],
+    reading: ReadOptions,
+    rules: Rules = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Label sequences and write proofs, which anyone can check, that no labeling is better."""
     folder = _folder(output)
-    opened = open_model(path, jobs)
+    opened = open_model(model, jobs)
     parser = opened if opened._kind == "text" else None
     if parser is not None and reading.form == "auto" and text_format(source, reading) is None:
         reading = replace(reading, form=LINES)
-    model = sequence_model(opened)
-    tokens = model_tokens(model, read_sequences(source, reading, labeled=False, parser=parser).tokens)
-    answers = _answers(model.set_params(on_infeasible="raise"), tokens, read_rules(rules))
+    labeler = sequence_model(opened)
+    tokens = model_tokens(labeler, read_sequences(source, reading, labeled=False, parser=parser).tokens)
+    answers = _answers(labeler.set_params(on_infeasible="raise"), tokens, read_rules(rules))
     without = [i for i, answer in enumerate(answers) if not _saved(answer, folder / f"{i:06d}{SUFFIX}")]
     typer.echo(f"{len(answers) - len(without)} of {len(answers)} answers have a proof file in {output}.")
     for i in without:
@@ -34,15 +41,18 @@ def run_prove(path: str, source: str, output: str, rules: str | None, reading: R
         )
 
 
-def run_verify(paths: Sequence[str]) -> None:
-    """Check proof files, and those in folders; exit with code 1 if one is refused."""
-    files = [str(file) for path in paths for file in _files(Path(path))]
-    if not files:
+@command("verify", "rulefield verify proofs/*")
+def verify(
+    files: Annotated[list[str], typer.Argument(help="Proof files, or folders that hold them.")],
+) -> None:
+    """Check proof files and say what each proves and what must still be trusted."""
+    found = [str(file) for path in files for file in _files(Path(path))]
+    if not found:
         raise InputError(
-            f"no file ends in {SUFFIX!r} in {', '.join(paths)}; name proof files, or folders that hold them."
+            f"no file ends in {SUFFIX!r} in {', '.join(files)}; name proof files, or folders that hold them."
         )
-    refused = proofcheck.main(files)
-    typer.echo(f"{len(files) - refused} of {len(files)} proofs accepted.")
+    refused = proofcheck.main(found)
+    typer.echo(f"{len(found) - refused} of {len(found)} proofs accepted.")
     if refused:
         raise typer.Exit(1)
 

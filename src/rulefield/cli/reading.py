@@ -22,6 +22,8 @@ _LINE_NAMES = (".txt", ".log")
 
 def source_of(path: str, how: FileOptions) -> Source:
     """Return a file with what the options say of it."""
+    if path.lower().endswith((".xlsx", ".xls")):
+        raise InputError(f"{path!r}: spreadsheets are not read; save it as .csv, or read it with pandas.")
     options = {"text": how.text, "column": how.column, "apart": how.apart or None}
     return Source(path, how.encoding, {name: value for name, value in options.items() if value is not None})
 

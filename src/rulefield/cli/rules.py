@@ -1,57 +1,84 @@
-"""``rulefield rules``: commands about rules files."""
+"""``rulefield rules propose``, ``mine``, ``check`` and ``learn``: rules files and labeled data."""
 
-from typing import Annotated
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from rulefield.cli.options import LearnOptions, Output, ReadOptions, Scheme, Unknown, with_options
+from rulefield import rules as r
+from rulefield.cli.corpus import STANDARD, FileContents, progress, protect_inputs, say, write_lines
+from rulefield.cli.options import COMMANDS, LearnOptions, ModelFile, Output, ReadOptions, Scheme, Unknown, command
+from rulefield.cli.prediction import check_rules
+from rulefield.cli.reading import open_model, read_sequences, sequence_model
+from rulefield.cli.show import console
+from rulefield.cli.training import first_rules
+from rulefield.exceptions import InputError
+from rulefield.rules import text
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Find, learn and check rules.")
+BUILT_IN = ("find", "propose", "mine")
 
+group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Find, learn and check rules.")
 Labeled = Annotated[str, typer.Argument(help="Labeled file: columns (label last), JSON lines, or annotated texts.")]
 
 
-@app.callback()
+@group.callback()
 def _about() -> None:
     """Work with rules files."""
 
 
-@app.command(epilog="[b]Example[/b]: rulefield rules check rules.yaml --labels train.conll")
-@with_options
+@command("check", "rulefield rules check rules.yaml --labels train.conll", group=group)
 def check(
     rules: Annotated[str, typer.Argument(help="Rules file (YAML).")],
     reading: ReadOptions,
     labels: Annotated[str, typer.Option(help="Labeled file: count the sequences that break each rule.")] = "",
 ) -> None:
     """Read a rules file and say what is in it; with labeled data, how often each rule is broken."""
-    from rulefield.cli.rule_commands.finding import run_check
+    from rulefield.metrics import guess_scheme
 
-    run_check(rules, labels, reading)
+    found = text.load(rules)
+    columns = ["rule", "weight", *(["broken in", "by"] if labels else [])]
+    table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
+    corpus = read_sequences(labels, reading, labeled=True) if labels else None
+    if corpus is not None:
+        names = sorted({str(label) for row in corpus.labels or [] for label in row})
+        check_rules(rules, found, names, guess_scheme(names).value)
+    counts = r.check(found, corpus.tokens, corpus.labels or []) if corpus else []
+    cells = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
+    for rule, more in zip(found, cells):
+        table.add_row(rule.label, "hard" if rule.is_hard else f"{rule.weight}", *more)
+    console().print(table)
 
 
-@app.command(epilog="[b]Example[/b]: rulefield rules propose train.conll -o candidates.yaml")
-@with_options
+@command("propose", "rulefield rules propose train.conll -o candidates.yaml", group=group)
 def propose(
     file: Labeled,
     reading: ReadOptions,
-    output: Output = "-",
+    output: Output = STANDARD,
     scheme: Scheme = "auto",
     family: Annotated[list[str] | None, typer.Option(help="singleton, pairwise, hierarchy; several times.")] = None,
     min_share: Annotated[float, typer.Option(help="Least share of the sequences in which a rule holds.")] = 0.6,
     unknown: Unknown = None,
 ) -> None:
     """Write candidate rules by template: how many segments of each type a sequence has. Weights are to be learned."""
-    from rulefield.cli.rule_commands.finding import run_propose
+    from rulefield.rules.finding.propose import FAMILIES
 
-    run_propose(file, output, scheme, family or [], min_share, unknown, reading)
+    corpus, own = _read(file, output, reading, unknown, scheme)
+    rules = r.propose(corpus.labels or [], own, family or FAMILIES, min_share=min_share)
+    counts = r.check(rules, None, corpus.labels or [], own)
+    head = (
+        f"{len(rules)} candidates; learn their weights with: rulefield rules learn MODEL DEV --rules THIS -o MODEL2"
+    )
+    entries = ((c.rule, f"holds in {c.holds:.1%} of {c.sequences} sequences") for c in counts)
+    write_lines(output, rules_file(head, entries))
 
 
-@app.command(epilog="[b]Example[/b]: rulefield rules mine train.conll -o rules.yaml --min-confidence 0.95")
-@with_options
+@command("mine", "rulefield rules mine train.conll -o rules.yaml --min-confidence 0.95", group=group)
 def mine(
     file: Labeled,
     reading: ReadOptions,
-    output: Output = "-",
+    output: Output = STANDARD,
     scheme: Scheme = "auto",
     family: Annotated[
         list[str] | None,
@@ -65,23 +92,101 @@ def mine(
     unknown: Unknown = None,
 ) -> None:
     """Write rules about order, neighbors and delimiters that hold in labeled data, with support and confidence."""
-    from rulefield.cli.rule_commands.finding import run_mine
+    corpus, own = _read(file, output, reading, unknown, scheme)
+    found = r.mine_table(
+        corpus.tokens,
+        corpus.labels or [],
+        own,
+        families=family,
+        min_support=min_support,
+        min_confidence=min_confidence,
+    )
+    entries = (
+        (
+            m.rule.soft("learn") if learn else m.rule,
+            f"{m.family}: support {m.support}, confidence {m.confidence:.1%} of {m.satisfied + m.violated}",
+        )
+        for m in found
+    )
+    price = "to be learned" if learn else "the cost of a violation, -log of how often the rule fails"
+    write_lines(output, rules_file(f"{len(found)} rules, the most expensive first; weights are {price}", entries))
 
-    run_mine(file, output, scheme, family or [], min_support, min_confidence, learn, unknown, reading)
+
+def _read(
+    file: str, output: str, reading: ReadOptions, unknown: str | None, scheme: str
+) -> tuple[FileContents, str | None]:
+    if output != STANDARD:
+        protect_inputs(output, [file])
+    return read_sequences(file, reading, labeled=True, unknown=unknown), None if scheme == "none" else scheme
 
 
-@app.command(
-    epilog="[b]Examples[/b]: rulefield rules learn model.rf dev.conll -o ruled.rf   |   "
-    "rulefield rules learn model.rf dev.conll --rules rules.yaml --method two-stage -o ruled.rf"
+def rules_file(head: str, entries: Iterable[tuple[Any, str]]) -> Iterator[str]:
+    """Lines of a rules file with a comment above each rule."""
+    yield f"# {head}"
+    for rule, comment in entries:
+        yield f"# {comment}"
+        yield from text.dumps([rule]).splitlines()
+
+
+@command(
+    "learn",
+    "rulefield rules learn model.rf dev.conll -o ruled.rf",
+    "rulefield rules learn model.rf dev.conll --rules rules.yaml --method two-stage -o ruled.rf",
+    group=group,
 )
-@with_options
 def learn(
-    model: Annotated[str, typer.Argument(help="Model file, as written by train.")],
+    model: ModelFile,
     file: Annotated[str, typer.Argument(help="Labeled file that the model was not trained on.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Model file to write: the model with its rules.")],
     options: LearnOptions,
 ) -> None:
     """Learn on held-out data which rules a model should follow and what breaking them costs; print the report."""
-    from rulefield.cli.rule_commands.learning import run_learn
+    from rulefield.estimators.ruled.estimator import RuledCRF
+    from rulefield.estimators.text.parser import TextParser
 
-    run_learn(model, file, output, options)
+    built_in = options.rules in BUILT_IN
+    protect_inputs(output, [model, file, *([] if built_in else [options.rules])])
+    opened = open_model(model, options.jobs)
+    parser = opened if opened._kind == "text" else None
+    tokens, labels = _read_labeled(file, options, parser)
+    ruled = RuledCRF(
+        _without_rules(sequence_model(opened)),
+        cv="prefit",
+        rules=options.rules if built_in else text.load(options.rules),
+        method=options.method,
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=progress(options.quiet),
+    )
+    ruled.fit(tokens, labels)
+    made: Any = ruled
+    if parser is not None:
+        made = TextParser.of(ruled, parser.tokenizer)
+        made._tokenizer = parser._tokenizer  # the one that "auto" chose
+    made.save(output)
+    if not options.quiet:
+        sys.stdout.write(first_rules(ruled, output) + "\n")
+        say(f"{len(tokens)} held-out sequences; saved to {output}")
+
+
+def _without_rules(model: Any) -> Any:
+    """Return the chain or the segments of a model; rules that were learned for it before are forgotten."""
+    if model._kind == "joint":
+        raise InputError("rules are learned for chains and segments; this file holds a joint model.")
+    return getattr(model, "estimator_", model)
+
+
+def _read_labeled(file: str, options: LearnOptions, parser: Any) -> tuple[list[Any], list[Any]]:
+    """Return tokens and labels of the sequences in which every label is known."""
+    from rulefield.rules.finding.observed import fully_labeled
+
+    corpus = read_sequences(file, options.reading, labeled=True, unknown=options.unknown, parser=parser)
+    pairs = [(x, y) for x, y in zip(corpus.tokens, corpus.labels or []) if fully_labeled(y)]
+    if not pairs:
+        raise InputError(f"{file!r} has no sequence in which every label is known.")
+    if len(pairs) < len(corpus.tokens) and not options.quiet:
+        say(f"{len(corpus.tokens) - len(pairs)} sequences with unknown labels are left out")
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+COMMANDS["rules"] = typer.main.get_command(group)

@@ -1,13 +1,12 @@
 """Labeled text in color, for terminals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from rulefield.encode.schemes import OUTSIDE
-from rulefield.encode.spans import spans
 
 _COLORS = ["cyan", "green", "yellow", "magenta", "blue", "red", "bright_cyan", "bright_green", "bright_yellow"]
 _COLORS += ["bright_magenta", "bright_blue", "bright_red", "white", "grey70"]
@@ -31,18 +30,14 @@ class Palette:
             text.append(" ")
         return text
 
-    def paint(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None) -> Text:
-        """Write tokens with their segments colored, each segment followed by its type in small print."""
-        words = [token if isinstance(token, str) else str(token[0]) for token in tokens]
-        text, stop = Text(), 0
-        for span in spans(labels, scheme):
-            text.append(" ".join(words[stop : span.start]), style="dim")
-            text.append(" " if span.start > stop else "")
-            text.append(" ".join(words[span.start : span.stop]), style=self.style(span.type))
-            text.append(f"[{span.type}] ", style=f"dim {self.style(span.type)}")
-            stop = span.stop
-        text.append(" ".join(words[stop:]), style="dim")
-        return text
+    def painted(self, text: str, spans: Iterable[Any]) -> Text:
+        """Write a text with its spans (start, end, label) in color."""
+        line, at = Text(), 0
+        for start, end, label in spans:
+            line.append(text[at:start], style="dim")
+            line.append(text[start:end], style=f"reverse {self.style(label)}")
+            at = end
+        return line.append(text[at:], style="dim")
 
 
 def console(to_error: bool = False) -> Console:

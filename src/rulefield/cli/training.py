@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rulefield.cli.corpus import FileContents, counted, protect_inputs, read_corpus, say
-from rulefield.cli.documents.pages import are_pages, run_page_train
+from rulefield.cli.documents import are_pages, run_page_train
 from rulefield.cli.models import (
     LEARN,
     choose_features,
@@ -19,10 +21,11 @@ from rulefield.cli.models import (
     refuse_options,
     unknown_label,
 )
-from rulefield.cli.options import TrainOptions
+from rulefield.cli.options import TrainOptions, command
 from rulefield.cli.prediction import check_rules
 from rulefield.cli.reading import read_texts, text_format
 from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
+from rulefield.cli.texts.config import Config
 from rulefield.data.documents import Document
 from rulefield.exceptions import InputError
 from rulefield.parallel import connected
@@ -31,8 +34,31 @@ LEAST_SEQUENCES = 5
 MOST_SHOWN_RULES = 10
 
 
-def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions) -> None:
-    """Train what the files and the options call for."""
+@command(
+    "train",
+    "rulefield train train.conll -o chunks.rf --scheme BIO",
+    "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl",
+    "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml",
+    "rulefield train large-*.conll.gz -o m.rf --corpus parts/",
+    "rulefield train pages/*.xml -o table.rf",
+    "rulefield train export.json -o notes.rf",
+    "rulefield train --config run.yaml",
+    "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml",
+)
+def train(
+    model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
+    options: TrainOptions,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Labeled files: columns (label last), JSON lines, texts as annotation tools export them, or pages."
+        ),
+    ] = None,
+    dev: Annotated[str | None, typer.Option(help="Held-out file, scored at the end.")] = None,
+    config: Config = None,
+) -> None:
+    """Learn a model from labeled sequences, or a parser from annotated texts."""
+    files = files or []
     rules = None if options.rules == LEARN else options.rules
     protect_inputs(model, [*files, *(name for name in (dev, options.template, rules, options.expect) if name)])
     if not files and not options.corpus:

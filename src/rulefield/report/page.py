@@ -227,7 +227,7 @@ def _confused(gold: str, found: str, count: int, total: int) -> str:
     if gold == NOTHING:
         return f"{count:,} times {found} was found where nothing is."
     missed = "were missed" if found == NOTHING else f"were taken for {found}"
-    return f"{count:,} of {total:,} {gold} {missed}."
+    return f"{count:,} of {total:,} {gold} segments {missed}."
 
 
 def _doubtful(of: Study, wrong: int) -> str:

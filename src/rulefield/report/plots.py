@@ -126,7 +126,8 @@ class TransitionDisplay(Display):
         """Draw; impossible steps stay white."""
         seen = np.where(np.isfinite(self.weights), self.weights, np.nan)
         most = max(float(np.nanmax(np.abs(seen), initial=0.0)), 1e-9)
-        _table(self._begin(ax), seen, self.names, "RdBu", (-most, most))
+        picture = _table(self._begin(ax), seen, self.names, "RdBu", (-most, most))
+        self.figure_.colorbar(picture, ax=self.ax_, label="weight")
         self.ax_.set(xlabel="to", ylabel="from")
         return self
 
@@ -202,8 +203,8 @@ class CovarianceDisplay(Display):
     def plot(self, ax: Any = None) -> "CovarianceDisplay":
         """Draw the correlations."""
         scale = np.sqrt(np.maximum(np.diag(self.covariance), 1e-300))
-        _table(self._begin(ax), self.covariance / np.outer(scale, scale), self.names, "RdBu", (-1, 1))
-        self.ax_.set_title("correlation")
+        picture = _table(self._begin(ax), self.covariance / np.outer(scale, scale), self.names, "RdBu", (-1, 1))
+        self.figure_.colorbar(picture, ax=self.ax_, label="correlation")
         return self
 
 
@@ -214,15 +215,16 @@ def _table(
     colors: str,
     bounds: tuple[float, float],
     written: np.ndarray | None = None,
-) -> None:
-    """Draw a table of colors, with numbers in it where they are given and few."""
-    axes.imshow(values, cmap=colors, vmin=bounds[0], vmax=bounds[1])
+) -> Any:
+    """Draw a table of colors, with numbers in it where they are given and few; return the picture."""
+    picture = axes.imshow(values, cmap=colors, vmin=bounds[0], vmax=bounds[1])
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_yticks(range(len(names)), names)
     if written is None or len(names) > 30:
-        return
+        return picture
     for (i, j), number in np.ndenumerate(written):
         if number:
             axes.text(
                 j, i, str(number), ha="center", va="center", fontsize=7, color="w" if values[i, j] > 0.6 else "k"
             )
+    return picture

@@ -234,7 +234,7 @@ def test_bad_files_are_refused_in_a_sentence(name, text, told, tmp_path):
 def test_a_picture_shows_what_is_wrong():
     from matplotlib import pyplot as plt
 
-    from rulefield.report.pages import draw_page
+    from rulefield.plots import draw_page
 
     page = rf.formats.Page([[0, 0, 50, 10], [0, 20, 50, 30]], 60, 40, labels=["a", "b"], separators=[[0, 14, 60, 16]])
     ax = draw_page(page, gold=["a", "a"])

@@ -17,15 +17,12 @@ from starlette.routing import Route
 
 import rulefield
 from rulefield.cli.pages.batching import Batches
-from rulefield.cli.pages.openapi import POSTS as CALLS
-from rulefield.cli.pages.openapi import document
+from rulefield.cli.pages.calls import POSTS, check_names, document, texts_of
 from rulefield.cli.pages.work_threads import WorkThreads
-from rulefield.cli.pages.workbench import LONGEST_TEXT, MOST_TEXTS, Workbench
+from rulefield.cli.pages.workbench import Workbench
 from rulefield.data.limits import is_whole
-from rulefield.encode.formats.label_studio import _as_task
 from rulefield.exceptions import InputError, RulefieldError, TimeLimitError
 from rulefield.report.marks import render
-from rulefield.rules.text import dumps
 
 LARGEST_BODY = 2_000_000
 BODY_SECONDS = 20.0
@@ -84,7 +81,11 @@ def make_app(
             "/corrections", _download(workers, lambda: bench.records().encode(), "corrections.jsonl"), methods=["GET"]
         ),
         Route("/parse", _parsing(bench, workers), methods=["POST"]),
-        *(Route(path, _asked(bench, workers, answer), methods=["POST"]) for path, answer in POSTS.items()),
+        *(
+            Route(path, _asked(bench, workers, post.answer), methods=["POST"])
+            for path, post in POSTS.items()
+            if post.answer is not None
+        ),
     ]
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=allowed)] if "*" not in allowed else []
     app = Starlette(routes=routes, middleware=guards)
@@ -216,7 +217,7 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
         except (ValueError, RecursionError) as error:
             return _sentence(f"the body is not a JSON object of finite numbers ({error}).", 400)
         try:
-            _check_names(request.url.path, body)
+            check_names(request.url.path, body)
             return await asyncio.wait_for(work(body), SECONDS)
         except (TimeoutError, TimeLimitError):
             return _sentence(f"no answer within {SECONDS:.0f} s; send fewer texts or fewer rules.", 503)
@@ -239,15 +240,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"got {text:.20}")
     return number
-
-
-def _check_names(path: str, body: dict[str, Any]) -> None:
-    """Refuse what a question does not know: a name that is misspelled would be left out in silence."""
-    schema = CALLS[path][1] if body else {}
-    unknown = [name for name in body if name not in schema["properties"]] if "properties" in schema else []
-    if unknown and not schema.get("additionalProperties", True):
-        known = ", ".join(schema["properties"]) or "nothing"
-        raise InputError(f"{path} does not know {unknown[0]!r:.40}; it takes {known}.")
 
 
 def _download(workers: WorkThreads, content: Callable[[], bytes], name: str) -> Endpoint:
@@ -280,7 +272,7 @@ def _parsing(bench: Workbench, workers: WorkThreads) -> Endpoint:
     )
 
     async def work(body: dict[str, Any]) -> Response:
-        texts, chances = _texts(body), body.get("probabilities", False)
+        texts, chances = texts_of(body), body.get("probabilities", False)
         if not isinstance(chances, bool):
             raise InputError(f"probabilities must be true or false; got {chances!r:.40}.")
         if body.get("rules") is None:
@@ -293,107 +285,3 @@ def _parsing(bench: Workbench, workers: WorkThreads) -> Endpoint:
         return Response('{"parses":[' + ",".join(made) + "]}", media_type="application/json")
 
     return _answering(work)
-
-
-def _texts(body: dict[str, Any]) -> list[str]:
-    texts = body.get("texts", [body["text"]] if "text" in body else None)
-    if {"text", "texts"} <= body.keys():
-        raise InputError('send either "text" or "texts".')
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > MOST_TEXTS:
-        raise InputError(f'send {{"text": "..."}} or {{"texts": [...]}} with at most {MOST_TEXTS:,} strings.')
-    if any(len(text) > LONGEST_TEXT for text in texts):
-        raise InputError(f"a text may have at most {LONGEST_TEXT:,} characters.")
-    return texts
-
-
-def check_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Read rules one by one: their text, or the error and its place."""
-    return {"rules": bench.check(body.get("rules"))}
-
-
-def view(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """One text for the page."""
-    return bench.view(_index(body), body.get("text"), bench.acting(body.get("rules")))
-
-
-def _index(body: dict[str, Any]) -> int | None:
-    index = body.get("index")
-    if index is not None and type(index) is not int:
-        raise InputError(f"index must be a whole number; got {index!r:.40}.")
-    return index
-
-
-def effect(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Count what rules change in the whole data."""
-    return bench.effect(bench.acting(body.get("rules")), bench.acting(body.get("before", [])))
-
-
-def rules_file(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Rules as the text of a rules file."""
-    return {"text": dumps(bench.acting(body.get("rules")))}
-
-
-def keep_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Keep rules for when the page is opened again."""
-    return bench.keep(body.get("rules"))
-
-
-def save_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Put rules into the model and write its file."""
-    return bench.save_rules(body.get("rules"))
-
-
-def find_texts(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Find texts of a kind that hold some words."""
-    return {"found": bench.find(body.get("kind", "all"), body.get("words", ""), bench.acting(body.get("rules")))}
-
-
-def next_text(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Choose the text that a person should label next."""
-    return {"index": bench.next(bench.acting(body.get("rules")))}
-
-
-def correct(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Take a person's labels."""
-    return bench.correct(_index(body), body.get("text"), body.get("spans"))
-
-
-def predict_tasks(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Label Studio: predictions for its tasks."""
-    tasks = body.get("tasks")
-    if not isinstance(tasks, list) or len(tasks) > MOST_TEXTS:
-        raise InputError(f"tasks must be a list of at most {MOST_TEXTS:,} tasks.")
-    texts = _texts({"texts": [_text_of(task) for task in tasks]})
-    parses = bench.parser.parse_all(texts, probabilities=True)
-    empty = {"model_version": "rulefield", "score": 0.0, "result": []}
-    return {"results": [(_as_task(found.document).get("predictions") or [empty])[0] for found in parses]}
-
-
-def _text_of(task: Any) -> str:
-    data = task.get("data") if isinstance(task, dict) else None
-    strings = [value for value in data.values() if isinstance(value, str)] if isinstance(data, dict) else []
-    text = data.get("text", strings[0] if strings else None) if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        raise InputError(f'a task needs "data" with a text; got {task!r:.60}.')
-    return text
-
-
-def setup(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Label Studio: the model's version."""
-    return {"model_version": "rulefield"}
-
-
-POSTS: dict[str, Answer] = {
-    "/rules/check": check_rules,
-    "/rules/file": rules_file,
-    "/rules/keep": keep_rules,
-    "/rules/save": save_rules,
-    "/find": find_texts,
-    "/view": view,
-    "/effect": effect,
-    "/next": next_text,
-    "/correct": correct,
-    "/retrain": lambda bench, body: bench.retrain(),
-    "/predict": predict_tasks,
-    "/setup": setup,
-}

@@ -1,10 +1,12 @@
 """``rulefield next``: what to label next."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, with_labels, write_lines
-from rulefield.cli.options import ReadOptions
+from rulefield.cli.options import Jobs, ModelFile, Output, Quiet, ReadOptions, Rules, command
 from rulefield.cli.pages.report import open_labeler
 from rulefield.cli.prediction import read_rules, rule_files
 from rulefield.cli.reading import read_sequences, read_texts
@@ -13,18 +15,23 @@ from rulefield.data.documents import TextSpan
 from rulefield.exceptions import InputError
 
 
-def run_next(
-    model: str,
-    pool: str,
-    output: str,
-    n: int,
-    rules: str | None,
+@command(
+    "next",
+    "rulefield next m.rf pool.jsonl -n 25 -o batch.jsonl",
+    "rulefield next parser.rf texts.txt -n 25 -o tasks.json --to label-studio",
+)
+def choose_next(
+    model: ModelFile,
+    pool: Annotated[str, typer.Argument(help="Unlabeled data: columns or JSON lines; of a parser, texts.")],
     reading: ReadOptions,
-    to: str,
-    jobs: int,
-    quiet: bool,
+    output: Output = STANDARD,
+    n: Annotated[int, typer.Option("-n", help="How many to choose.")] = 25,
+    rules: Rules = None,
+    to: Annotated[str, typer.Option(help="Format to write (of a parser): label-studio, doccano, ...")] = "auto",
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
 ) -> None:
-    """Choose, and write the chosen ones with the labels that the model would give."""
+    """Choose what to label next: least certain, unlike each other, with the model's labels and their probabilities."""
     protect_inputs(output, [model, pool, *rule_files(rules)])
     opened, acting = open_labeler(model, jobs), read_rules(rules)
     write = _write_documents if opened._kind == "text" else _write_sequences

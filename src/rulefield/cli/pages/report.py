@@ -1,20 +1,33 @@
 """``rulefield report``."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rulefield.cli.corpus import protect_inputs
-from rulefield.cli.options import ReadOptions
+from rulefield.cli.options import Jobs, Quiet, ReadOptions, Rules, command
 from rulefield.cli.prediction import read_rules, rule_files
 from rulefield.cli.reading import open_model, read_labeled_texts, read_sequences, sequence_model
 from rulefield.cli.show import console
 from rulefield.exceptions import InputError
 
 
-def run_report(
-    files: list[str], output: str, rules: str | None, title: str, reading: ReadOptions, jobs: int, quiet: bool
+@command(
+    "report",
+    "rulefield report chunks.rf test.conll -o report.html",
+    "rulefield report old.rf new.rf test.conll -o compared.html",
+)
+def report(
+    files: Annotated[list[str], typer.Argument(help="MODEL TEST, or OLD NEW TEST to compare two models.")],
+    reading: ReadOptions,
+    output: Annotated[str, typer.Option("--output", "-o", help="Page to write.")] = "report.html",
+    rules: Rules = None,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
 ) -> None:
-    """Open one model or two, read the data, write the page."""
+    """Write one page about a model: scores with intervals, errors, calibration, what each rule does, hard cases."""
     from rulefield.report.page import write_report
 
     if len(files) not in (2, 3):

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rulefield.cli.corpus import protect_inputs
-from rulefield.cli.options import ReadOptions
+from rulefield.cli.options import ModelFile, ReadOptions, command
 from rulefield.cli.pages.report import open_labeler
 from rulefield.cli.reading import as_parser
 from rulefield.cli.show import console
@@ -24,17 +26,29 @@ SWITCH_SECONDS = 0.0005
 MISSING = "serving needs Starlette and uvicorn; install them with: pip install 'rulefield[serve]'."
 
 
-def run_serve(
-    model: str,
-    data: str | None,
-    host: str,
-    port: int,
-    token: str | None,
-    corrections: str,
-    labels: str | None,
+@command(
+    "serve",
+    "rulefield serve citations.rf --data dev.conll",
+    "rulefield serve new.rf --data texts.csv --labels number,street,city,zip   (no model yet)",
+)
+def serve(
+    model: ModelFile,
     reading: ReadOptions,
+    data: Annotated[
+        str | None, typer.Option(help="Texts or sequences to walk through, with gold labels or without.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address; any but this machine's own needs --token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port.")] = 8000,
+    token: Annotated[str | None, typer.Option(help="What clients must send (Authorization: Bearer TOKEN).")] = None,
+    corrections: Annotated[
+        str, typer.Option(help="JSON lines to which corrections are added.")
+    ] = "corrections.jsonl",
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Names of labels, city,street,zip: begin without a model, which is then written."),
+    ] = None,
 ) -> None:
-    """Open the model and the data, and serve until Ctrl-C."""
+    """Open the workbench: a page on this machine with a text, its labels and the rules, and a JSON API."""
     try:
         from rulefield.cli.pages.app import AT_ONCE, LOOPBACK, make_app
         from rulefield.cli.pages.connections import make_server
@@ -79,7 +93,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        reason = str(error).rstrip(".")
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error).rstrip(".")
         raise InputError(f"cannot listen on {host} port {port}: {reason}; give another --host or --port.") from None
 
 
@@ -96,7 +110,8 @@ def open_workbench(
     labels: Sequence[str] = (),
 ) -> Any:
     """Make a workbench of a model file and a data file; without a model, of label names, to begin from nothing."""
-    from rulefield.cli.pages.workbench import Workbench, items_of
+    from rulefield.cli.pages.items import items_of
+    from rulefield.cli.pages.workbench import Workbench
 
     reading = reading or ReadOptions()
     parser = None

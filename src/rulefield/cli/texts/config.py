@@ -1,7 +1,9 @@
 """``--config FILE``: options of a command from a YAML file; what the command line says counts."""
 
 import difflib
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from rulefield.exceptions import InputError, RuleError
 
@@ -43,3 +45,21 @@ def names_of(known: set[str]) -> set[str]:
 
 ALIASES = {"output": "model", "format": "form"}
 """Options whose parameter has another name."""
+
+
+def _configured(context: typer.Context, path: str | None) -> str | None:
+    """Take options that are not on the command line from a file."""
+    if path is not None:
+        known = {str(parameter.name) for parameter in context.command.params} - {"config"}
+        context.default_map = {**(context.default_map or {}), **read_config(path, known)}
+    return path
+
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        help="YAML file of options (`l2: 0.3`); what the command line says counts.",
+        callback=_configured,
+        is_eager=True,
+    ),
+]

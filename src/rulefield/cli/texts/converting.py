@@ -1,9 +1,12 @@
 """``rulefield convert``: one format of annotated texts into another."""
 
 from collections.abc import Iterator
+from typing import Annotated
+
+import typer
 
 from rulefield.cli.corpus import counted
-from rulefield.cli.options import FileOptions
+from rulefield.cli.options import FileOptions, Quiet, command
 from rulefield.cli.reading import LINES, source_of
 from rulefield.cli.show import console
 from rulefield.data.documents import Document
@@ -15,8 +18,20 @@ from rulefield.exceptions import InputError
 from rulefield.outputs import check_output
 
 
-def run_convert(source: str, target: str, to: str, names: str | None, reading: FileOptions, quiet: bool) -> None:
-    """Read documents and write them again; says what the file was taken for and how much went over."""
+@command(
+    "convert",
+    "rulefield convert export.json train.conll",
+    "rulefield convert train.xml tasks.json --to label-studio",
+)
+def convert(
+    source: Annotated[str, typer.Argument(help="File (or brat folder) to read.")],
+    target: Annotated[str, typer.Argument(help="File (or brat folder) to write.")],
+    reading: FileOptions,
+    to: Annotated[str, typer.Option(help="Format to write; auto: by name.")] = "auto",
+    names: Annotated[str | None, typer.Option(help="Names of integer tags, in order: O,B-PER,I-PER.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, brat, CoNLL, tables, ..."""
     if reading.form == "auto" and is_page_file(source):
         _convert_pages(source, target, quiet)
         return

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
-from rulefield.cli.infeasible import INFEASIBLE, Infeasible
-from rulefield.cli.options import ReadOptions
-from rulefield.cli.prediction import read_rules
+import typer
+
+from rulefield.cli.options import Jobs, ModelFile, OnInfeasible, Output, ReadOptions, Rules, command
+from rulefield.cli.prediction import INFEASIBLE, Infeasible, read_rules
 from rulefield.cli.reading import LINES, as_parser, iterate_texts, open_model, source_of, text_format
 from rulefield.cli.texts.tables import is_excel, is_parquet
 from rulefield.data.source import STANDARD, Source
@@ -19,6 +20,8 @@ from rulefield.outputs import check_output, whole_file
 
 PORTION = 512  # texts that are parsed at a time: enough to keep threads busy, few enough to keep memory flat
 _JSON = (".jsonl", ".json", ".ndjson")
+Row = tuple[str, str, dict[str, Any]]
+"""What is parsed: where it stands, the text, and the record that is written with the answer."""
 
 
 class Parsing(NamedTuple):
@@ -40,17 +43,25 @@ class Parsing(NamedTuple):
         return parse.without_spans(INFEASIBLE)
 
 
-def run_parse(
-    model: str,
-    source: str,
-    output: str,
-    rules: str | None,
+@command(
+    "parse",
+    'rulefield parse addresses.rf "59 ST JAMES PLACE NEW YORK NY 10038"',
+    "rulefield parse addresses.rf in.csv --column address -o out.csv",
+    "tail -f log | rulefield parse lines.rf -",
+)
+def parse(
+    model: ModelFile,
     reading: ReadOptions,
-    spans: bool,
-    on_infeasible: str,
-    jobs: int,
+    source: Annotated[
+        str, typer.Argument(help="A text in quotes, or a file: lines, .csv, .tsv, .jsonl; - for lines as they come.")
+    ] = STANDARD,
+    output: Output = STANDARD,
+    rules: Rules = None,
+    spans: Annotated[bool, typer.Option(help="Also write every span with its place and probability (JSON).")] = False,
+    on_infeasible: OnInfeasible = "mark",
+    jobs: Jobs = -1,
 ) -> None:
-    """Parse what ``source`` is: a text, a file of any format, or standard input."""
+    """Cut texts into fields, with probabilities and broken rules; tables keep their columns and get one per field."""
     infeasible = Infeasible(on_infeasible)
     if output != STANDARD:
         check_output(output)
@@ -59,8 +70,7 @@ def run_parse(
     work = Parsing(parser, read_rules(rules, parser.model_), spans, infeasible)
     if source != STANDARD and not _is_readable(source):
         _refuse_missing(source)
-        parse = parser.parse(source, rules=work.rules)
-        _show(work._judged("the text", parse))
+        _show(work._judged("the text", parser.parse(source, rules=work.rules)))
         return
     try:
         _parse_file(work, reading, source, output)
@@ -80,11 +90,11 @@ def _parse_file(work: Parsing, reading: ReadOptions, path: str, output: str) -> 
     if form == "table" or (form == "auto" and suffix_is_table(name)):
         _parse_table(work, source, column, output)
     elif form == "jsonl" or (form == "auto" and name.endswith(_JSON) and not _has_a_text_of_its_own(reading, path)):
-        _parse_json(work, source, column, output)
+        _parse_rows(work, _portions(_json_rows(source, column)), source, output)
     elif form not in ("auto", LINES) or (path != STANDARD and _has_a_text_of_its_own(reading, path)):
-        _parse_documents(work, reading, path, output)
+        _parse_rows(work, _portions(_document_rows(reading, path)), source, output)
     else:
-        _parse_lines(work, source, output)
+        _parse_rows(work, _line_rows(source), source, output)
 
 
 def _has_a_text_of_its_own(reading: ReadOptions, path: str) -> bool:
@@ -134,13 +144,7 @@ def _show(parse: Any) -> None:
 
     out = console()
     palette = Palette(span.label for span in parse.spans)
-    line, at = Text(), 0
-    for span in parse.spans:
-        line.append(parse.text[at : span.start], style="dim")
-        line.append(span.text, style=f"reverse {palette.style(span.label)}")
-        at = span.end
-    line.append(parse.text[at:], style="dim")
-    out.print(line)
+    out.print(palette.painted(parse.text, [(span.start, span.end, span.label) for span in parse.spans]))
     for span, (label, text, chance) in zip(parse.spans, rows):
         out.print(Text.assemble((label, palette.style(span.label)), text, (chance, "dim")))
     out.print(Text(last, style="dim"))
@@ -152,28 +156,39 @@ def _chance(span: Any) -> str:
     return "" if span.probability is None else f"  {span.probability:.3f}"
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- texts to JSON lines ----------------------------------------------------------------------------
 
 
-def _parse_lines(work: Parsing, source: Source, output: str) -> None:
-    """One JSON line per line of text, as they come: a pipe is answered at once, memory stays flat."""
-    live = source.path == STANDARD
-    portions = _numbered(_live_lines(source)) if live else _portions(source.lines())
+def _parse_rows(work: Parsing, portions: Iterable[list[Row]], source: Source, output: str) -> None:
+    """Write a JSON line for each text, with its record: a pipe is answered at once, memory stays flat."""
     with _opened_output(output, [source.path]) as file:
-        for lines in _watched(portions, source, output):
-            for parse in work([(f"{source.place}, line {number}", line) for number, line in lines]):
-                file.write(_line({} if work.spans else {"text": parse.text}, parse, work.spans))
+        for portion in _watched(portions, source, output):
+            parses = work([(place, text) for place, text, _ in portion])
+            file.writelines(_line(record, parse, work.spans) for (_, _, record), parse in zip(portion, parses))
             file.flush()
 
 
-def _parse_documents(work: Parsing, reading: ReadOptions, path: str, output: str) -> None:
-    """One JSON line per text of a file of any other format, with its id and what its record held besides."""
-    with _opened_output(output, [path]) as file:
-        for portion in _portions(enumerate(iterate_texts(path, reading), 1)):
-            parses = work([(f"{path!r}, text {number}", document.text) for number, document in portion])
-            for (_, document), parse in zip(portion, parses):
-                own = {} if document.name is None else {"id": document.name}
-                file.write(_line({**own, **document.extra, "text": document.text}, parse, work.spans))
+def _line_rows(source: Source) -> Iterator[list[Row]]:
+    """Yield the lines of a file; those of standard input as they come."""
+    portions = _live_lines(source) if source.path == STANDARD else _portions(line for _, line in source.lines())
+    number = 0
+    for lines in portions:
+        yield [(f"{source.place}, line {n}", line, {"text": line}) for n, line in enumerate(lines, number + 1)]
+        number += len(lines)
+
+
+def _json_rows(source: Source, key: str) -> Iterator[Row]:
+    """Yield the records of a file of JSON lines."""
+    from rulefield.encode.formats.base import json_records, text_of
+
+    return ((place, text_of(record, key, place), record) for place, record in json_records(source))
+
+
+def _document_rows(reading: ReadOptions, path: str) -> Iterator[Row]:
+    """Yield the texts of a file of any other format, with their ids and what their records held besides."""
+    for number, document in enumerate(iterate_texts(path, reading), 1):
+        own = {} if document.name is None else {"id": document.name}
+        yield f"{path!r}, text {number}", document.text, {**own, **document.extra, "text": document.text}
 
 
 def _line(record: dict[str, Any], parse: Any, spans: bool) -> str:
@@ -187,13 +202,6 @@ def _short(parse: Any) -> dict[str, Any]:
     broken = [b.rule for b in parse.broken]
     chance = None if parse.probability is None else round(parse.probability, 6)
     return {"fields": parse.fields, "probability": chance, "broken": broken, "status": parse.status}
-
-
-def _numbered(portions: Iterable[list[str]]) -> Iterator[list[tuple[int, str]]]:
-    number = 0
-    for lines in portions:
-        yield list(enumerate(lines, number + 1))
-        number += len(lines)
 
 
 def _watched(portions: Iterable[list[Any]], source: Source, output: str) -> Iterator[list[Any]]:
@@ -252,39 +260,34 @@ def _decoded(line: bytes, encoding: str) -> str:
         raise InputError(f"there is no encoding {encoding!r}; try utf-8, latin-1 or cp1252.") from None
 
 
-# --- records --------------------------------------------------------------------------------------
-
-
-def _parse_json(work: Parsing, source: Source, key: str, output: str) -> None:
-    """Write the records of a file, each with what was found in its text."""
-    from rulefield.encode.formats.base import json_records, text_of
-
-    with _opened_output(output, [source.path]) as file:
-        for portion in _watched(_portions(json_records(source)), source, output):
-            parses = work([(place, text_of(record, key, place)) for place, record in portion])
-            for (_, record), parse in zip(portion, parses):
-                file.write(_line(record, parse, work.spans))
+# --- tables ------------------------------------------------------------------------------------------
 
 
 def _parse_table(work: Parsing, source: Source, column: str, output: str) -> None:
     """Write the columns of a table, one more per field, ``probability``, ``broken`` and ``status``."""
-    from rulefield.cli.texts.tables import table_writer
+    from rulefield.cli.texts.tables import write_table
     from rulefield.encode.formats.tables import rows_of
-    from rulefield.estimators.text.columns import field_columns
 
     if work.spans:
         raise InputError("--spans writes JSON, but a parsed table has a column per field; leave it out.")
     target = source.path if output == STANDARD else output
-    with _opened_output(output, [source.path], binary=is_parquet(target) or is_excel(target)) as file:
-        write = table_writer(file, target)
-        for portion in _watched(_portions(rows_of(source)), source, output):
-            parses = work([(place, _cell(row, column, place)) for place, row in portion])
-            found = field_columns(parses, work.parser.labels_)
-            found["status"] = [parse.status for parse in parses]
-            names = list(portion[0][1])
-            fresh = [name if name not in names else f"{name}_found" for name in found]
-            write([{**row, **dict(zip(fresh, values))} for (_, row), *values in zip(portion, *found.values())])
-        write([])
+    binary = is_parquet(target) or is_excel(target)
+    if binary and output == STANDARD:
+        raise InputError(f"{source.path!r} gives a table that is no text; name a file for it with -o.")
+    with _opened_output(output, [source.path], binary=binary) as file:
+        portions = _watched(_portions(rows_of(source)), source, output)
+        write_table(file, target, (_with_fields(work, portion, column) for portion in portions))
+
+
+def _with_fields(work: Parsing, rows: list[Any], column: str) -> list[dict[str, Any]]:
+    """Return (place, row) pairs of a table as rows that have a column for each field, too."""
+    from rulefield.estimators.text.columns import field_columns
+
+    parses = work([(place, _cell(row, column, place)) for place, row in rows])
+    found = field_columns(parses, work.parser.labels_)
+    found["status"] = [parse.status for parse in parses]
+    fresh = [name if name not in rows[0][1] else f"{name}_found" for name in found]
+    return [{**row, **dict(zip(fresh, values))} for (_, row), *values in zip(rows, *found.values())]
 
 
 def _cell(row: Any, column: str, place: str) -> str:

@@ -1,7 +1,7 @@
 """Tables that are written portion by portion: CSV, TSV, JSON lines, Parquet and Excel."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rulefield.exceptions import InputError
@@ -20,82 +20,63 @@ def is_excel(path: str) -> bool:
     return path.lower().endswith(".xlsx")
 
 
-def table_writer(file: Any, target: str) -> Callable[[Rows], None]:
-    """Return what writes rows, all with the same columns, in the form that the name of the target says; [] ends it."""
+def write_table(file: Any, target: str, portions: Iterable[Rows]) -> None:
+    """Write portions of rows, all with the same columns, in the form that the name of the target says."""
     from rulefield.encode.formats.base import compact
     from rulefield.encode.formats.tables import separator_of, suffix_is_table
 
     if is_parquet(target):
-        return _parquet_writer(file, target)
-    if is_excel(target):
-        return _excel_writer(file)
-    if target.lower().removesuffix(".gz").endswith(_JSON):
-        return lambda rows: file.writelines(compact(row) + "\n" for row in rows)
-    if not suffix_is_table(target):
+        _write_parquet(file, portions)
+    elif is_excel(target):
+        _write_excel(file, portions)
+    elif target.lower().removesuffix(".gz").endswith(_JSON):
+        file.writelines(compact(row) + "\n" for rows in portions for row in rows)
+    elif suffix_is_table(target):
+        _write_cells(
+            csv.writer(file, delimiter=separator_of(target), lineterminator="\n").writerow, _written, portions
+        )
+    else:
         raise InputError(
             f"a parsed table is written as .csv, .tsv, .jsonl, .parquet or .xlsx; got {target!r} (name one with -o)."
         )
-    writer = csv.writer(file, delimiter=separator_of(target), lineterminator="\n")
-    begun = False
 
-    def write(rows: Rows) -> None:
-        nonlocal begun
-        if rows and not begun:
-            writer.writerow(list(rows[0]))
-            begun = True
-        writer.writerows([_written(value) for value in row.values()] for row in rows)
 
-    return write
+def _write_cells(write: Callable[[list[Any]], Any], cell: Callable[[Any], Any], portions: Iterable[Rows]) -> None:
+    """Write the names of the columns, then the cells of each row."""
+    for number, rows in enumerate(portions):
+        if number == 0:
+            write(list(rows[0]))
+        for row in rows:
+            write([cell(value) for value in row.values()])
 
 
 def _written(value: Any) -> Any:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 
-def _parquet_writer(file: Any, target: str) -> Callable[[Rows], None]:
+def _write_parquet(file: Any, portions: Iterable[Rows]) -> None:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install pyarrow.") from None
-    if not hasattr(file, "mode") and not hasattr(file, "write"):
-        raise InputError(f"Parquet is written to a file; name one with -o, not {target!r}.")
-    opened: list[Any] = []
-
-    def write(rows: Rows) -> None:
-        if not rows:
-            for writer in opened:
-                writer.close()
-            return
-        table = pyarrow.Table.from_pylist(rows, schema=_schema(pyarrow, rows) if not opened else opened[0].schema)
-        if not opened:
-            opened.append(parquet.ParquetWriter(file, table.schema))
-        opened[0].write_table(table)
-
-    return write
+    writer = None
+    for rows in portions:
+        if writer is None:
+            writer = parquet.ParquetWriter(file, _schema(pyarrow, rows))
+        writer.write_table(pyarrow.Table.from_pylist(rows, schema=writer.schema))
+    if writer is not None:
+        writer.close()
 
 
-def _excel_writer(file: Any) -> Callable[[Rows], None]:
+def _write_excel(file: Any, portions: Iterable[Rows]) -> None:
     try:
         from openpyxl import Workbook
     except ImportError:
         raise InputError("writing .xlsx needs openpyxl: pip install openpyxl.") from None
     book = Workbook(write_only=True)
-    sheet = book.create_sheet("parsed")
-    begun = False
-
-    def write(rows: Rows) -> None:
-        nonlocal begun
-        if not rows:
-            book.save(file)
-            return
-        if not begun:
-            sheet.append(list(rows[0]))
-            begun = True
-        for row in rows:
-            sheet.append([_cell(value) for value in row.values()])
-
-    return write
+    _write_cells(book.create_sheet("parsed").append, _cell, portions)
+    book.save(file)
 
 
 def _cell(value: Any) -> Any:

@@ -2,14 +2,17 @@
 
 from time import perf_counter
 
-from rulefield.datasets import make_addresses
-from rulefield.estimators.text.parser import TextParser
-from rulefield.kernels.jit import Kernel, compile_seconds
-from rulefield.rules import before, segments
+from rulefield.cli.options import command
 
 
-def run_warm_up() -> None:
-    """Train, parse and label generated addresses, with and without rules, in every form that servers answer in."""
+@command("warm-up", "RUN pip install rulefield && rulefield warm-up")
+def warm_up() -> None:
+    """Compile what training, parsing and serving need, and keep it: for images of containers, before the first use."""
+    from rulefield.datasets import make_addresses
+    from rulefield.estimators.text.parser import TextParser
+    from rulefield.kernels.jit import Kernel, compile_seconds
+    from rulefield.rules import before, segments
+
     begun = perf_counter()
     texts, spans = make_addresses(150, 0, messy=True)
     parser = TextParser().fit(texts, spans)

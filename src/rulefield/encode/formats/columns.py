@@ -53,9 +53,10 @@ class ColumnFile:
     def _check(self, row: list[str], width: int, number: int, line: str) -> None:
         place = f"{self.source.place}, line {number}"
         if len(row) != width:
+            given = "1 column" if len(row) == 1 else f"{len(row)} columns"
             raise bad_record(
                 place,
-                f"{len(row)} columns where the first has {width}: {line!r:.80}; if each line is a text, say --format lines.",
+                f"{given} where the first has {width}: {line!r:.80}; if each line is a text, say --format lines.",
             )
         if not row[0]:
             raise bad_record(place, f"the token (first column) is empty: {line!r:.80}.")

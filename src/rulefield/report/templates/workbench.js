@@ -236,8 +236,10 @@ function card(rule) {
 }
 
 async function check() {
+  const asked = state.rules.map((rule) => ({ rule, text: rule.rule }));
   const found = await ask("rules/check", { rules: state.rules.map(({ name, rule, weight, per }) => ({ name, rule, weight, per })) });
-  found.rules.forEach((row, i) => state.rules[i] && state.rules[i].tell(row));
+  // A rule that was changed meanwhile is not the one that was read.
+  found.rules.forEach((row, i) => { if (asked[i].rule.rule === asked[i].text) asked[i].rule.tell(row); });
   await ask("rules/keep", { rules: state.rules.map(({ name, rule, weight, per, on }) => ({ name, rule, weight, per, on })) });
 }
 

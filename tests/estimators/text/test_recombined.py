@@ -5,7 +5,7 @@ import pytest
 
 import rulefield as rf
 from rulefield.datasets import make_addresses
-from rulefield.estimators.text.recombined import N_MADE, STRAY_TEXTS, recombine, with_stray_marks
+from rulefield.estimators.text.recombined import MADE_SHARE, N_MADE, STRAY_TEXTS, recombine, with_stray_marks
 from rulefield.estimators.text.variants import Labeled
 
 FIRST = ([("1", "B-number"), ("Oak", "B-street"), ("St", "I-street"), (",", "O"), ("Bath", "B-city")],)
@@ -26,7 +26,7 @@ def test_new_texts_are_made_of_the_fields_orders_and_separators_of_the_old():
     known = {(label, token) for row in FIRST + SECOND for token, label in row}
     assert {pair for tokens, labels in zip(*made[:2]) for pair in zip(labels, tokens)} == known
     assert len(made.tokens) == N_MADE
-    assert made.weight.sum() == pytest.approx(2.0)
+    assert made.weight.sum() == pytest.approx(2 * MADE_SHARE)
     again = recombine(texts)
     assert made.tokens == again.tokens
 

@@ -15,7 +15,9 @@ from rulefield.encode.schemes import OUTSIDE
 from rulefield.estimators.text.variants import LEAST_SHOWN, Labeled, LabeledField, fields_of, is_in_case
 
 N_MADE = 400
-"""Texts that are made; together they weigh as much as those that they are made of."""
+"""Texts that are made."""
+MADE_SHARE = 0.3
+"""Weight of all texts that are made over that of their sources; more makes probabilities too high."""
 MOST_FIELDS = 60
 """Of a text that is made."""
 SEED = 0
@@ -47,7 +49,7 @@ def recombine(texts: Labeled) -> Labeled:
     rng = np.random.default_rng(SEED)
     made = [_one_text(parts, rng) for _ in range(N_MADE)]
     kept = [(tokens, labels) for tokens, labels in made if tokens]
-    weight = np.full(len(kept), texts.weight.sum() / max(len(kept), 1))
+    weight = np.full(len(kept), MADE_SHARE * texts.weight.sum() / max(len(kept), 1))
     return Labeled([tokens for tokens, _ in kept], [labels for _, labels in kept], weight)
 
 

@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import gaussian_scores
 from gaussian_scores import CROSSFIT_NAMES, PAPER_NAMES, folds
+from paper_field import TABLE_5, make_paper_field
 
 import rulefield as rf
 from common import data_folder
-from rulefield.datasets.fields import TABLE_5, make_paper_field
 from rulefield.datasets.multilabel import read_emotions, read_yeast
 
 MEASURES = ("auc", "macro_auc", "acc", "subset", "marginal_ll", "joint_ll", "hidden_half_auc")

@@ -1,13 +1,19 @@
 """Generated fields and the reader of multi-label files."""
 
 import gzip
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rulefield.datasets.fields import TABLE_5, make_grid_field, make_paper_field
+from rulefield.datasets.fields import make_grid_field
 from rulefield.datasets.multilabel import read_emotions, read_multilabel_arff, read_yeast
 from rulefield.exceptions import InputError
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "papers"))
+
+from paper_field import TABLE_5, make_paper_field
 
 ARFF = """@relation toy
 @attribute size numeric

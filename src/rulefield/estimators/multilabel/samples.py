@@ -16,7 +16,7 @@ from rulefield.exceptions import InputError, LabelError
 
 THIRDS, ENOUGH_HELD_OUT = 3, 500
 """Parts that are held out in turn, and the number of samples after which no further part is."""
-PENALTIES = (0.001, 0.01, 0.1, 1.0)
+PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Values of ``C`` of the default predictors."""
 CONSTANT = 1e-9
 """Largest standard deviation of scores that count as constant."""

@@ -31,7 +31,6 @@ from rulefield.kernels.lattice.walk import (
     mass_cut,
     node_masses,
     span_masses,
-    walk_edges,
     walk_kbest,
     walk_marginals,
     walk_samples,
@@ -241,7 +240,7 @@ def chain_under_rules(
 @kernel
 def chances_batch(
     unary, pairwise, tokens, steps, tables, terms, classes, machine, kind, folds, folds_steps, tolerance, most_nodes,
-    most_dense, log_mass, left_out, full, node, edge, spans, span_ptr, starts, kinds, span_chance,
+    most_dense, log_mass, left_out, full, node, spans, span_ptr, starts, kinds, span_chance,
     k, best, best_chance, uniform, drawn,
 ):  # fmt: skip
     """Sum over the labelings of chains that lie one after the other and whose rules have the same tables.
@@ -257,7 +256,6 @@ def chances_batch(
     log_mass, left_out, full : filled, (chains,): log of the sum of exp(score - penalties); bound on the share of it that was
         left out; whether more nodes were needed than ``most_nodes`` of a layer
     node : (tokens, m) or empty: filled with the probabilities of labels
-    edge : (steps, m, m) or empty, of a single chain: filled with the probabilities of steps
     spans, span_ptr, starts, kinds, span_chance : segments of chain i, ``span_ptr[i] : span_ptr[i + 1]``, and their
         probabilities (see :func:`span_masses`); tokens count from the chain's first
     k, best, best_chance : the k best labelings (k x tokens, chain by chain) and their probabilities (chains, k)
@@ -270,7 +268,7 @@ def chances_batch(
         if (tokens[i + 1] - tokens[i]) * m * len(machine.end) <= most_dense:
             longest = max(longest, tokens[i + 1] - tokens[i])
     sums = machine_scratch(longest, m, len(machine.end))
-    wanted = WALK if len(edge) or len(span_chance) else (BOTH_WAYS if len(node) or k > 0 or len(drawn) else SUM)
+    wanted = WALK if len(span_chance) else (BOTH_WAYS if len(node) or k > 0 or len(drawn) else SUM)
     tops, powers = exponentials(pairwise)
     flipped, back_powers = flip(pairwise), flip(powers)
     draws = len(drawn) // max(len(unary), 1)
@@ -307,15 +305,9 @@ def chances_batch(
         if ruled.log_mass == -np.inf:
             continue
         walk = ruled.walk
-        if len(span_chance) or len(edge):
-            mass = node_masses(walk)
-            if len(edge):
-                walk_edges(walk, mass, edge)
-            if len(span_chance):
-                span_masses(
-                    walk, mass, spans[span_ptr[i] : span_ptr[i + 1]], starts, kinds,
-                    span_chance[span_ptr[i] : span_ptr[i + 1]],
-                )  # fmt: skip
+        if len(span_chance):
+            asked = spans[span_ptr[i] : span_ptr[i + 1]]
+            span_masses(walk, node_masses(walk), asked, starts, kinds, span_chance[span_ptr[i] : span_ptr[i + 1]])
         if draws > 0:
             numbers = uniform[draws * first : draws * last].reshape((draws, n))
             rows = drawn[draws * first : draws * last].reshape((draws, n))

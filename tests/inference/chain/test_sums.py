@@ -26,12 +26,10 @@ def listed(problem):
 
 def listed_marginals(problem, paths, probability):
     n, m = problem.potentials.unary.shape
-    node, edge = np.zeros((n, m)), np.zeros((n - 1, m, m))
-    steps = np.arange(n)
+    node, steps = np.zeros((n, m)), np.arange(n)
     for path, p in zip(paths, probability, strict=True):
         node[steps, path] += p
-        edge[steps[:-1], path[:-1], path[1:]] += p
-    return node, edge
+    return node
 
 
 @given(SEEDS, TOLERANCES)
@@ -40,7 +38,7 @@ def test_sums_equal_enumeration_within_their_error(seed, tolerance):
     problem = random_problem(np.random.default_rng(seed), 5, 3, 4)
     paths, objective = listed(problem)
     total = np.logaddexp.reduce(objective)
-    found = chances_of(problem, Question(marginals=True, edges=True), tolerance)
+    found = chances_of(problem, Question(marginals=True), tolerance)
     assert (found.reason[0] == IMPOSSIBLE) == (total == -np.inf)
     if total == -np.inf:
         return
@@ -48,15 +46,14 @@ def test_sums_equal_enumeration_within_their_error(seed, tolerance):
     assert error <= tolerance
     mass = float(np.exp(found.log_partition[0] - total))
     assert (1 - error) * (1 - 1e-9) <= mass <= 1 + 1e-9
-    node, edge = listed_marginals(problem, paths, np.exp(objective - total))
+    node = listed_marginals(problem, paths, np.exp(objective - total))
     np.testing.assert_allclose(found.node, node, atol=1e-9 + error)
-    np.testing.assert_allclose(found.edge, edge, atol=1e-9 + error)
     chance, errors = found.whole(objective.max(keepdims=True))
     assert abs(chance[0] - np.exp(objective.max() - total)) <= errors[0] + 1e-9
 
 
 def test_dense_sums_equal_the_product_with_a_walk(monkeypatch):
-    question, compared = Question(marginals=True, edges=True, k=3), 0
+    question, compared = Question(marginals=True, k=3), 0
     for seed in range(160):
         problem = random_problem(np.random.default_rng(seed), 6, 3, 4)
         monkeypatch.undo()
@@ -65,7 +62,6 @@ def test_dense_sums_equal_the_product_with_a_walk(monkeypatch):
         walked = chances_of(problem, question, 0.0)
         np.testing.assert_allclose(dense.log_partition, walked.log_partition, atol=1e-9)
         np.testing.assert_allclose(dense.node, walked.node, atol=1e-9)
-        np.testing.assert_allclose(dense.edge, walked.edge, atol=1e-9)
         np.testing.assert_allclose(dense.best_chance, walked.best_chance, atol=1e-9)
         compared += not np.array_equal(dense.node, walked.node)  # other sums round otherwise
     assert compared >= 20

@@ -47,8 +47,6 @@ class Question(NamedTuple):
     """What is asked of sequences beyond the sum over their labelings."""
 
     marginals: bool = False
-    edges: bool = False
-    """Probabilities of steps, of a single sequence."""
     spans: np.ndarray = np.zeros((0, 4), np.int64)
     """Segments (spans, 4): first token, token after the last, kind, level; tokens count from the sequence's first."""
     span_ptr: np.ndarray | None = None
@@ -79,8 +77,6 @@ class Chances(NamedTuple):
     """How each sum was found, int8 (sequences,): a place in ``REASONS``."""
     node: np.ndarray
     """Probabilities of labels (tokens, m), if asked for."""
-    edge: np.ndarray
-    """Probabilities of steps (n - 1, m, m), if asked for."""
     span: np.ndarray
     """Probabilities of segments (spans,)."""
     best: np.ndarray
@@ -114,7 +110,6 @@ def chances(
     found = Chances(
         np.zeros(count), np.zeros(count), np.zeros(count, np.int8),
         np.zeros((tokens if question.marginals else 0, m)),
-        np.zeros((max(tokens - 1, 0) if question.edges else 0, m, m)),
         np.ones(len(question.spans)), np.zeros(question.k * tokens, np.int64), np.zeros((count, question.k)),
         np.zeros(len(question.uniform), np.int64),
     )  # fmt: skip
@@ -170,7 +165,6 @@ def _sum(
     chances_batch(
         own.unary, own.pairwise, own.offsets, own.steps, flat.tables, flat.shared.terms.rows, classes, *machine,
         flat.shared.folds, local_edges(flat.tables), tolerance, most_nodes, MOST_DENSE, log_mass, left_out, full, node,
-        found.edge,
         question.spans[asked], own_ptr, question.starts, question.kinds, span, question.k, best, chance,
         question.uniform[at_draws], drawn,
     )  # fmt: skip

@@ -242,6 +242,53 @@ def with_room(product, nodes, arcs, first):
 
 
 @kernel
+def sum_of_masses(mass, first, last, logs):
+    """Return the sum of the masses ``first : last``, or the log of the sum of their exponentials."""
+    total = -np.inf if logs else 0.0
+    for i in range(first, last):
+        total = plus(total, mass[i], logs)
+    return total
+
+
+@kernel
+def drop_least(mass, first, last, budget, most_nodes):
+    """Drop (0) the nodes ``first : last`` of least mass: as many as the budget allows, and more if over ``most_nodes`` stay.
+
+    Returns
+    -------
+    (dropped, cut, full)
+        Their mass, the mass below which nodes were dropped, and whether ``most_nodes`` was met.
+    """
+    cut, kept, dropped = mass_cut(mass, first, last, budget), 0, 0.0
+    for i in range(first, last):
+        kept += mass[i] >= cut
+    full = kept > most_nodes
+    while kept > most_nodes:
+        cut, kept = (2.0 * cut if cut > 0.0 else LEAST_MASS), 0
+        for i in range(first, last):
+            kept += mass[i] >= cut
+    for i in range(first, last):
+        if mass[i] < cut:
+            dropped += mass[i]
+            mass[i] = 0.0
+    return dropped, cut, full
+
+
+@kernel
+def finished_walk(walk, product, layer, start, arcs):
+    """Return the nodes and arcs of a product as a walk, not yet normalized."""
+    n, nodes = len(layer) - 1, layer[-1]
+    for i in range(layer[n - 1], nodes):
+        product.arc_ptr[i + 1] = arcs
+    label = np.empty(nodes, np.int64)
+    for i in range(nodes):
+        label[i] = walk.label[product.coarse[i]]
+    return LabelWalk(
+        layer, label, start, product.arc_ptr[: nodes + 1], product.arc_to[:arcs], product.arc_mass[:arcs], 0.0
+    )
+
+
+@kernel
 def multiply(walk, tables, readers, tolerance, most_nodes, logs):
     """Return the product of a walk with its rules, without nodes that carry at most ``tolerance`` of its mass.
 
@@ -417,41 +464,19 @@ def multiply(walk, tables, readers, tolerance, most_nodes, logs):
         new_layer[t + 1] = nodes
         if t == 0:
             start = mass[:nodes].copy()
-        total = nothing
-        for i in range(first, nodes):
-            total = plus(total, mass[i], logs)
         if not logs:
-            cut = mass_cut(mass, first, nodes, tolerance * total * (t + 1) / n - spent)
+            total = sum_of_masses(mass, first, nodes, False)
+            budget = tolerance * total * (t + 1) / n - spent
+            dropped, cut, crowded = drop_least(mass, first, nodes, budget, most_nodes)
             least_arc = min(ARC_SHARE * cut, 0.25 * tolerance * total / (n * (arcs - before + 256)))
-            before = arcs
-            kept = 0
-            for i in range(first, nodes):
-                kept += mass[i] >= cut
-            full = full or kept > most_nodes
-            while kept > most_nodes:
-                cut, kept = (2.0 * cut if cut > 0.0 else LEAST_MASS), 0
-                for i in range(first, nodes):
-                    kept += mass[i] >= cut
-            for i in range(first, nodes):
-                if mass[i] < cut:
-                    spent += mass[i]
-                    mass[i] = 0.0
+            before, spent, full = arcs, spent + dropped, full or crowded
         elif nodes - first > most_nodes:
             full = True
-            for i in range(first + most_nodes, nodes):
-                lost = plus(lost, mass[i], logs)
-                mass[i] = nothing
-    for i in range(new_layer[n - 1], nodes):
-        arc_ptr[i + 1] = arcs
-    total = nothing
-    for i in range(new_layer[n - 1], nodes):
-        total = plus(total, mass[i], logs)
-    label = np.empty(nodes, np.int64)
-    for i in range(nodes):
-        label[i] = walk.label[coarse[i]]
-    made = LabelWalk(
-        new_layer, label, start, arc_ptr[: nodes + 1], arc_to[:arcs], arc_mass[:arcs], 0.0
-    )  # fmt: skip
+            lost = plus(lost, sum_of_masses(mass, first + most_nodes, nodes, True), True)
+            mass[first + most_nodes : nodes] = nothing
+    total = sum_of_masses(mass, new_layer[n - 1], nodes, logs)
+    product = Product(coarse, row, mark, mass, arc_ptr, arc_to, arc_mass, bucket)
+    made = finished_walk(walk, product, new_layer, start, arcs)
     return made, mass, total, lost if logs else lost + spent, full
 
 

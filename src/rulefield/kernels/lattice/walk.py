@@ -141,15 +141,6 @@ def walk_marginals(walk, mass, node):
 
 
 @kernel
-def walk_edges(walk, mass, edge):
-    """Add the probability of every step to ``edge`` (n - 1, m, m)."""
-    for t in range(len(walk.layer) - 2):
-        for i in range(walk.layer[t], walk.layer[t + 1]):
-            for a in range(walk.arc_ptr[i], walk.arc_ptr[i + 1]):
-                edge[t, walk.label[i], walk.label[walk.arc_to[a]]] += mass[i] * walk.arc_mass[a]
-
-
-@kernel
 def walk_samples(walk, uniform, labels):
     """Draw labelings: ``uniform`` (draws, n) of [0, 1) numbers in, ``labels`` (draws, n) out."""
     for draw in range(len(labels)):

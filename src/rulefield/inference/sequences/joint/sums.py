@@ -29,7 +29,7 @@ def joint_chances(
         reason = np.full(1, IMPOSSIBLE if sums.log_partition[0] == -np.inf else 0, np.int8)
         nothing = np.zeros(0, np.int64)
         found = Chances(
-            sums.log_partition, np.zeros(1), reason, sums.node, np.zeros((0, 1, 1)), np.zeros(0), nothing,
+            sums.log_partition, np.zeros(1), reason, sums.node, np.zeros(0), nothing,
             np.zeros((n and 1, 0)), nothing,
         )  # fmt: skip
         return found, np.arange(one.potentials.n_states)
@@ -91,6 +91,6 @@ def _impossible(question: Question, problem: JointProblem) -> Chances:
     """Return what is known if every joint state is forbidden somewhere."""
     n, none = len(problem.potentials.psi), np.zeros(0, np.int64)
     return Chances(
-        np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, 0)), np.zeros((0, 0, 0)),
+        np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, 0)),
         np.zeros(0), none, np.zeros((1, question.k)), none,
     )  # fmt: skip

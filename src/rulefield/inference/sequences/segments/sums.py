@@ -46,7 +46,7 @@ def segment_chances(
     n, m, k = problem.potentials.n_steps, problem.spelling.n_labels, question.k
     draws = len(question.uniform) // n
     found = Chances(
-        np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, m)), np.zeros((0, m, m)),
+        np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, m)),
         np.zeros(len(question.spans)), np.zeros(k * n, np.int64), np.zeros((1, k)), np.zeros(draws * n, np.int64),
     )  # fmt: skip
     search = SegmentSearch(problem)

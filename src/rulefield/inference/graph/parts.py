@@ -164,18 +164,19 @@ def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[n
 
 def _condition(m: GraphAutomaton, alive: np.ndarray, start: np.ndarray) -> GraphAutomaton:
     """Read the nodes first whose living labels are one letter; the state reached becomes state 0."""
+    sizes = np.diff(start)[m.nodes]
+    end = np.cumsum(sizes)
+    begin, letter = end - sizes, np.concatenate(m.letters)
+    living = alive[np.arange(end[-1]) + np.repeat(start[m.nodes] - begin, sizes)]
+    lowest = np.minimum.reduceat(np.where(living, letter, len(m.delta)), begin)
+    fixed = lowest == np.maximum.reduceat(np.where(living, letter, -1), begin)
     state = 0
-    nodes, letters = [], []
-    for v, letter in zip(m.nodes, m.letters):
-        living = letter[alive[start[v] : start[v + 1]]]
-        if (living == living[0]).all():
-            state = int(m.delta[living[0], state])
-        else:
-            nodes.append(v)
-            letters.append(living)
+    for read in lowest[fixed].tolist():
+        state = int(m.delta[read, state])
+    letters = [letter[a:b][living[a:b]] for a, b in zip(begin[~fixed], end[~fixed])]
     swap = np.arange(len(m.final))
     swap[[0, state]] = swap[[state, 0]]
-    return GraphAutomaton(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
+    return GraphAutomaton(m.nodes[~fixed], letters, swap[m.delta[:, swap]], m.final[swap])
 
 
 def _pieces(n: int, edges: np.ndarray, made: list[GraphAutomaton]) -> np.ndarray:

@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,7 @@ from rulefield.inference.sequences.decode import decode, decode_soft_dd
 from rulefield.metrics import span_counts, span_f1
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler, propose, prune
-from rulefield.rules.finding.importance import CUTOFF
+from rulefield.rules.finding.check import CUTOFF
 
 FAMILIES = {
     "only-one": ["singleton"],
@@ -113,13 +114,15 @@ def learn_perceptron(held: CrossFitted, rules, epochs: int = 10, rate: float = 0
 
     A rule whose last weight is 0 is dropped.
     """
-    compiler, rng = RuleCompiler(rules, held.family.table), np.random.default_rng(seed)
+    compiler = RuleCompiler([rule.soft(1.0) for rule in rules], held.family.table)
+    rng = np.random.default_rng(seed)
     gold = [compiler.amounts(example.tokens, example.gold) for example in held.examples]
     weights, total = np.zeros((2, len(rules)))
     for _ in range(epochs):
         for i in rng.permutation(len(gold)):
             example = held.examples[i]
-            problem = ChainProblem(example.potentials, compiler.with_weights(weights)(example.tokens))
+            priced = [replace(rule, weight=weights[rule.rule]) for rule in compiler(example.tokens)]
+            problem = ChainProblem(example.potentials, tuple(rule for rule in priced if rule.weight > 0))
             amounts = compiler.amounts(example.tokens, decode(problem).labels)
             weights = np.maximum(0.0, weights + rate * (amounts - gold[i]))
             total += weights

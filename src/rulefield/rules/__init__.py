@@ -6,10 +6,9 @@ Users write ``from rulefield import rules as r`` and find here everything that r
 from rulefield.rules.chain import RuleCompiler, compile_rules
 from rulefield.rules.expectations import expected, share
 from rulefield.rules.facts import absent, at, before, each_at_most_once, eventually, first, followed_by, last, present
-from rulefield.rules.finding.check import CheckedRule, check
+from rulefield.rules.finding.check import CheckedRule, check, importance, prune
 from rulefield.rules.finding.discover import discover
 from rulefield.rules.finding.estimate import expectations_from
-from rulefield.rules.finding.importance import importance, prune
 from rulefield.rules.finding.mine import MinedRule, mine, mine_table
 from rulefield.rules.finding.propose import propose
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_

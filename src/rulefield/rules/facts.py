@@ -5,7 +5,7 @@ Instances of a fact are segments, or tokens with ``level="token"``. ``absent``, 
 fails in an empty sequence except ``present``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rulefield.encode.schemes import OUTSIDE
@@ -19,122 +19,72 @@ LEVELS = ("segment", "token")
 PLACES = {"prev": -1, "here": 0, "next": 1}
 
 
-def _call(name: str, level: str, *patterns: AnyPattern) -> str:
-    inside, task = written(*patterns)
-    if level == "token":
-        inside.append('level="token"')
-    return f"{name}({', '.join([*inside, *task])})"
-
-
 @dataclass(frozen=True)
-class OneLabel(Expression):
-    """Base of facts about one pattern."""
+class Fact(Expression):
+    """A fact about the segments, or the tokens, of one or two patterns; :data:`AMOUNTS` says by how much each kind fails."""
 
-    pattern: AnyPattern
+    kind: str
+    patterns: tuple[AnyPattern, ...]
     level: str = "segment"
 
-    name = ""
+    def amount(self, world: LabeledTokens) -> int:
+        """By how much it fails."""
+        return AMOUNTS[self.kind](world, self.level, *self.patterns)
 
     def __repr__(self) -> str:
-        return _call(self.name, self.level, self.pattern)
+        inside, task = written(*self.patterns)
+        level = ['level="token"'] if self.level == "token" else []
+        return f"{self.kind}({', '.join([*inside, *level, *task])})"
 
 
-@dataclass(frozen=True, repr=False)
-class Present(OneLabel):
-    """Some token has the label."""
-
-    name = "present"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """0, or 1 where no token has the label."""
-        return int(not any(world.matching(self.pattern)))
+def _not_present(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
+    """1 if no token has the label, else 0."""
+    return int(not any(world.matching(pattern)))
 
 
-@dataclass(frozen=True, repr=False)
-class Absent(OneLabel):
-    """No segment (token) has the label."""
-
-    name = "absent"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """Segments (tokens) that have it."""
-        return sum(world.instances(self.pattern, self.level))
+def _instances(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
+    """Count the segments (tokens) that have the label."""
+    return sum(world.instances(pattern, level))
 
 
-@dataclass(frozen=True, repr=False)
-class First(OneLabel):
-    """The first token has the label."""
-
-    name = "first"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """0, or 1 where the first token has another label."""
-        return int(not all(world.matching(self.pattern)[:1]))
+def _not_first(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
+    """1 if the first token has another label, else 0."""
+    return int(not all(world.matching(pattern)[:1]))
 
 
-@dataclass(frozen=True, repr=False)
-class Last(OneLabel):
-    """The last token has the label."""
-
-    name = "last"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """0, or 1 where the last token has another label."""
-        return int(not all(world.matching(self.pattern)[-1:]))
+def _not_last(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
+    """1 if the last token has another label, else 0."""
+    return int(not all(world.matching(pattern)[-1:]))
 
 
-@dataclass(frozen=True)
-class TwoLabels(Expression):
-    """Base of facts about the order of two patterns."""
-
-    a: AnyPattern
-    b: AnyPattern
-    level: str = "segment"
-
-    name = ""
-
-    def __repr__(self) -> str:
-        return _call(self.name, self.level, self.a, self.b)
+def _too_late(world: LabeledTokens, level: str, a: AnyPattern, b: AnyPattern) -> int:
+    """Count the a's with a b that begins before."""
+    of_a, of_b = world.instances(a, level), world.instances(b, level)
+    return sum(x for t, x in enumerate(of_a) if any(of_b[:t]))
 
 
-@dataclass(frozen=True, repr=False)
-class Before(TwoLabels):
-    """No b begins before an a begins."""
-
-    name = "before"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """Count the a's with a b before."""
-        a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
-        return sum(x for t, x in enumerate(a) if any(b[:t]))
+def _never_followed(world: LabeledTokens, level: str, a: AnyPattern, b: AnyPattern) -> int:
+    """Count the a's without a b that begins later, or with it."""
+    of_a, of_b = world.instances(a, level), world.instances(b, level)
+    return sum(x for t, x in enumerate(of_a) if not any(of_b[t:]))
 
 
-@dataclass(frozen=True, repr=False)
-class Eventually(TwoLabels):
-    """Every a has a b that begins later (or with it)."""
-
-    name = "eventually"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """Count the a's without one."""
-        a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
-        return sum(x for t, x in enumerate(a) if not any(b[t:]))
+def _not_followed(world: LabeledTokens, level: str, a: AnyPattern, b: AnyPattern) -> int:
+    """Count the a's, not at the very end, after which something else than a b begins."""
+    ends = world.matching(a)[:-1] if level == "token" else world.ending(a)
+    return sum(x for x, after in zip(ends, world.instances(b, level)[1:]) if not after)
 
 
-@dataclass(frozen=True, repr=False)
-class FollowedBy(TwoLabels):
-    """Right after every a that is not at the very end comes (begins) a b."""
-
-    name = "followed_by"
-
-    def amount(self, world: LabeledTokens) -> int:
-        """Count the a's followed by something else."""
-        if self.level == "token":
-            ends = world.matching(self.a)[:-1]
-        else:
-            ends = world.ending(self.a)
-        after = world.instances(self.b, self.level)[1:]
-        return sum(x for x, b in zip(ends, after) if not b)
+AMOUNTS: dict[str, Callable[..., int]] = {
+    "present": _not_present,
+    "absent": _instances,
+    "first": _not_first,
+    "last": _not_last,
+    "before": _too_late,
+    "eventually": _never_followed,
+    "followed_by": _not_followed,
+}
+"""By how much facts of each kind fail."""
 
 
 @dataclass(frozen=True)
@@ -198,24 +148,28 @@ def _level(level: str) -> str:
     return level
 
 
+def _fact(kind: str, level: str, task: str | None, *patterns: Patternish) -> Rule:
+    return Rule(Fact(kind, tuple(as_pattern(pattern, task) for pattern in patterns), _level(level)))
+
+
 def present(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """State that some token has the label (its level makes no difference)."""
-    return Rule(Present(as_pattern(pattern, task), _level(level)))
+    return _fact("present", level, task, pattern)
 
 
 def absent(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """No segment (token) has the label; fails by the number that have."""
-    return Rule(Absent(as_pattern(pattern, task), _level(level)))
+    return _fact("absent", level, task, pattern)
 
 
 def first(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """State that the first token has the label (its level makes no difference)."""
-    return Rule(First(as_pattern(pattern, task), _level(level)))
+    return _fact("first", level, task, pattern)
 
 
 def last(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """State that the last token has the label (its level makes no difference)."""
-    return Rule(Last(as_pattern(pattern, task), _level(level)))
+    return _fact("last", level, task, pattern)
 
 
 @dataclass(frozen=True)
@@ -266,17 +220,17 @@ def each_at_most_once(*types: str, but: Sequence[str] = ()) -> Rule:
 
 def before(a: Patternish, b: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """No b before an a; fails by the number of a that have a b before."""
-    return Rule(Before(as_pattern(a, task), as_pattern(b, task), _level(level)))
+    return _fact("before", level, task, a, b)
 
 
 def eventually(a: Patternish, b: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """Every a is followed later by a b; fails by the number of a that are not."""
-    return Rule(Eventually(as_pattern(a, task), as_pattern(b, task), _level(level)))
+    return _fact("eventually", level, task, a, b)
 
 
 def followed_by(a: Patternish, b: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """Right after every a (unless the sequence ends) comes a b; fails by the number of a with something else."""
-    return Rule(FollowedBy(as_pattern(a, task), as_pattern(b, task), _level(level)))
+    return _fact("followed_by", level, task, a, b)
 
 
 def at(

@@ -67,10 +67,8 @@ def patterns_of(expression: Expression) -> Iterator[AnyPattern]:
         yield from (count.pattern for _, count in expression.left.terms + expression.right.terms)
     elif isinstance(expression, facts.At):
         yield from (pattern for _, pattern in expression.asked)
-    elif isinstance(expression, facts.TwoLabels):
-        yield from (expression.a, expression.b)
-    elif isinstance(expression, facts.OneLabel):
-        yield expression.pattern
+    elif isinstance(expression, facts.Fact):
+        yield from expression.patterns
 
 
 class Alphabet(PatternTables):

@@ -8,135 +8,67 @@ from rulefield.exceptions import RuleError
 from rulefield.rules.expression import Expression
 from rulefield.rules.rule import Rule, body_of
 
+BOUNDS: dict[str, Callable[[Any, int], tuple[Any, Any]]] = {
+    "all_of": lambda n, number: (n, n),
+    "any_of": lambda n, number: (1, n),
+    "exactly": lambda n, number: (number, number),
+    "at_most": lambda n, number: (0, number),
+    "at_least": lambda n, number: (number, n),
+}
+"""Least and greatest number of true parts, of n, with which a combination holds that only counts them."""
+
+TRUTHS: dict[str, Callable[..., bool]] = {
+    "implies": lambda a, b: not a or b,
+    "iff": lambda a, b: a == b,
+    "not_": lambda a: not a,
+}
+"""Truth of the other combinations, given that of their parts."""
+
+NUMBERED = ("exactly", "at_most", "at_least")
+"""Combinations that are written with a number."""
+
 
 @dataclass(frozen=True)
 class Combination(Expression):
-    """Base of combinations: subclasses say what they make of the truth of their parts."""
+    """A combination of statements by its name; ``number`` is that of :data:`NUMBERED` ones."""
 
+    name: str
     parts: tuple[Expression, ...]
-
-    name = ""
+    number: int = 0
 
     @property
     def children(self) -> tuple[Expression, ...]:
         """The statements that are combined."""
         return self.parts
 
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Truth of the combination, given the truth of its parts."""
-        low, high = self.bounds(len(truth))
-        return bool(low <= sum(truth) <= high)
+    @property
+    def counts(self) -> bool:
+        """Whether it only counts how many of its parts hold."""
+        return self.name in BOUNDS
 
     def bounds(self, n: Any) -> tuple[Any, Any]:
-        """Least and greatest number of true parts, of n, with which a combination holds that only counts them."""
-        raise RuleError(
-            f"{self!r} cannot be compiled: {type(self).__name__} does not say how many of its parts hold."
-        )
+        """Least and greatest number of true parts, of n, with which it holds if it only counts them."""
+        return BOUNDS[self.name](n, self.number)
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Truth of the combination, given the truth of its parts."""
+        if not self.counts:
+            return TRUTHS[self.name](*truth)
+        low, high = self.bounds(len(truth))
+        return bool(low <= sum(truth) <= high)
 
     def amount(self, world: Any) -> int:
         """0 if the combination is true, else 1."""
         return int(not self.decide(tuple(part.holds(world) for part in self.parts)))
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(map(repr, self.parts))})"
+        number = [self.number] if self.name in NUMBERED else []
+        return f"{self.name}({', '.join(map(repr, (*number, *self.parts)))})"
 
 
-@dataclass(frozen=True, repr=False)
-class AllOf(Combination):
-    """Every part holds."""
-
-    name = "all_of"
-
-    def bounds(self, n: Any) -> tuple[Any, Any]:
-        """All of them."""
-        return n, n
-
-
-@dataclass(frozen=True, repr=False)
-class AnyOf(Combination):
-    """Some part holds."""
-
-    name = "any_of"
-
-    def bounds(self, n: Any) -> tuple[Any, Any]:
-        """At least one."""
-        return 1, n
-
-
-@dataclass(frozen=True, repr=False)
-class Implies(Combination):
-    """If the first part holds, so does the second."""
-
-    name = "implies"
-
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether the first is false or the second true."""
-        return not truth[0] or truth[1]
-
-
-@dataclass(frozen=True, repr=False)
-class Iff(Combination):
-    """Both parts hold or neither does."""
-
-    name = "iff"
-
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether both are the same."""
-        return truth[0] == truth[1]
-
-
-@dataclass(frozen=True, repr=False)
-class Not(Combination):
-    """The part fails."""
-
-    name = "not_"
-
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether it is false."""
-        return not truth[0]
-
-
-@dataclass(frozen=True, repr=False)
-class Counted(Combination):
-    """Base of statements about how many parts hold."""
-
-    number: int = 0
-
-    def __repr__(self) -> str:
-        return f"{self.name}({', '.join(map(repr, (self.number, *self.parts)))})"
-
-
-@dataclass(frozen=True, repr=False)
-class Exactly(Counted):
-    """That many parts hold."""
-
-    name = "exactly"
-
-    def bounds(self, n: Any) -> tuple[Any, Any]:
-        """Exactly so many."""
-        return self.number, self.number
-
-
-@dataclass(frozen=True, repr=False)
-class AtMost(Counted):
-    """No more parts hold."""
-
-    name = "at_most"
-
-    def bounds(self, n: Any) -> tuple[Any, Any]:
-        """No more."""
-        return 0, self.number
-
-
-@dataclass(frozen=True, repr=False)
-class AtLeast(Counted):
-    """No fewer parts hold."""
-
-    name = "at_least"
-
-    def bounds(self, n: Any) -> tuple[Any, Any]:
-        """No fewer."""
-        return self.number, n
+def all_hold(parts: Iterable[Expression]) -> Combination:
+    """Return the statement that all of these hold."""
+    return Combination("all_of", tuple(parts))
 
 
 Part = TypeVar("Part")
@@ -163,11 +95,11 @@ def forced(
     at_least : function of a number and of variables
         Returns a 0/1 variable that can be 1 only if so many of the variables are.
     """
-    if isinstance(kind, Not):
+    if kind.name == "not_":
         return force(parts[0], not truth)
-    if isinstance(kind, Implies):
+    if kind.name == "implies":
         return at_least(1 if truth else 2, [force(parts[0], not truth), force(parts[1], truth)])
-    if isinstance(kind, Iff):
+    if kind.name == "iff":
         ways = [[force(parts[0], x), force(parts[1], x == truth)] for x in (True, False)]
         return at_least(1, [at_least(2, pair) for pair in ways])
     n, (low, high) = len(parts), kind.bounds(len(parts))
@@ -198,39 +130,39 @@ def _number(number: object, name: str) -> int:
 
 def all_of(*rules: Any) -> Rule:
     """Every one of these holds."""
-    return Rule(AllOf(_bodies(rules, "all_of")))
+    return Rule(Combination("all_of", _bodies(rules, "all_of")))
 
 
 def any_of(*rules: Any) -> Rule:
     """At least one of these holds."""
-    return Rule(AnyOf(_bodies(rules, "any_of")))
+    return Rule(Combination("any_of", _bodies(rules, "any_of")))
 
 
 def implies(a: Rule, b: Rule) -> Rule:
     """If a holds, so does b."""
-    return Rule(Implies(_bodies((a, b), "implies")))
+    return Rule(Combination("implies", _bodies((a, b), "implies")))
 
 
 def iff(a: Rule, b: Rule) -> Rule:
     """Both hold or neither does."""
-    return Rule(Iff(_bodies((a, b), "iff")))
+    return Rule(Combination("iff", _bodies((a, b), "iff")))
 
 
 def not_(rule: Rule) -> Rule:
     """State that the rule fails."""
-    return Rule(Not(_bodies((rule,), "not_")))
+    return Rule(Combination("not_", _bodies((rule,), "not_")))
 
 
 def exactly(number: int, *rules: Any) -> Rule:
     """Exactly that many of these hold."""
-    return Rule(Exactly(number=_number(number, "exactly"), parts=_bodies(rules, "exactly")))
+    return Rule(Combination("exactly", number=_number(number, "exactly"), parts=_bodies(rules, "exactly")))
 
 
 def at_most(number: int, *rules: Any) -> Rule:
     """At most that many of these hold."""
-    return Rule(AtMost(number=_number(number, "at_most"), parts=_bodies(rules, "at_most")))
+    return Rule(Combination("at_most", number=_number(number, "at_most"), parts=_bodies(rules, "at_most")))
 
 
 def at_least(number: int, *rules: Any) -> Rule:
     """At least that many of these hold."""
-    return Rule(AtLeast(number=_number(number, "at_least"), parts=_bodies(rules, "at_least")))
+    return Rule(Combination("at_least", number=_number(number, "at_least"), parts=_bodies(rules, "at_least")))

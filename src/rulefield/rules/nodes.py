@@ -177,7 +177,7 @@ class HowMany:
 
     def value(self, world: NodeLabels) -> int:
         """Count in a labeling, after grounding."""
-        members = self.part.children if isinstance(self.part, logic.AllOf) else (self.part,)
+        members = self.part.children if isinstance(self.part, logic.Combination) else (self.part,)
         return sum(member.holds(world) for member in members)
 
     def __repr__(self) -> str:
@@ -289,15 +289,15 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
             _grounded(expression.body, graph, (expression.type_name, k))
             for k in range(count_nodes(graph, expression.type_name))
         )
-        return logic.AllOf(parts)
+        return logic.all_hold(parts)
     if isinstance(expression, numbers.Comparison):
         return replace(
             expression, left=_number(expression.left, graph, at), right=_number(expression.right, graph, at)
         )
-    if isinstance(expression, logic.Implies | logic.Iff | logic.Not):
-        return replace(expression, parts=tuple(_grounded(part, graph, at) for part in expression.parts))
     if isinstance(expression, logic.Combination):
-        return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
+        if expression.counts:
+            return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
+        return replace(expression, parts=tuple(_grounded(part, graph, at) for part in expression.parts))
     raise RuleError(
         f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many, "
         "or along(relation, ...) around it."
@@ -333,7 +333,7 @@ def _number(number: numbers.Number, graph: TypedGraph, at: At) -> numbers.Number
             raise RuleError(
                 f"{term!r} counts tokens of a sequence; on a graph write how_many(nodes('cell').is_('x'))."
             )
-        terms.append((factor, HowMany(logic.AllOf(tuple(_spread((term.part,), graph, at))))))
+        terms.append((factor, HowMany(logic.all_hold(_spread((term.part,), graph, at)))))
     return numbers.Number(terms, number.constant)
 
 

@@ -27,8 +27,7 @@ from rulefield.estimators.ruled.weighing import FoldGains, choose_size
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.inference.sequences.exact import log_partition
 from rulefield.inference.sequences.two_stage import decode_two_stage
-from rulefield.learning.rule_weights.examples import Example
-from rulefield.learning.rule_weights.lists import Lists, MeasuredLists, costs_of
+from rulefield.learning.rule_weights.lists import Example, Lists, MeasuredLists, costs_of
 from rulefield.learning.rule_weights.residual import broken_shares
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.problem.chain import ChainPotentials

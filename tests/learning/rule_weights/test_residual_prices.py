@@ -9,8 +9,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit, logit, softmax
 
 from rulefield import rules as r
-from rulefield.learning.rule_weights.examples import Example
-from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
+from rulefield.learning.rule_weights.lists import Example, Lists, MeasuredLists
 from rulefield.learning.rule_weights.residual import broken_shares, residual_price, shares_in
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules import RuleCompiler

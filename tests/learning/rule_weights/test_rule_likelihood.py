@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
 from rulefield.learning.rule_weights.distances import count_segments
-from rulefield.learning.rule_weights.examples import Example
-from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
+from rulefield.learning.rule_weights.lists import Example, Lists, MeasuredLists
 from rulefield.learning.rule_weights.path import PathData, PathSettings, losses, worth_under
 from rulefield.learning.rule_weights.residual import broken_shares
 from rulefield.metrics import span_counts

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rulefield import rules as r
 from rulefield.encode.spans import convert
 from rulefield.exceptions import InputError, RuleError
-from rulefield.rules.finding.check import amounts_table, check
-from rulefield.rules.finding.importance import importance, prune
+from rulefield.rules.finding.check import amounts_table, check, importance, prune
 from rulefield.rules.finding.mine import FAMILIES, mine, mine_table, violation_cost
 from rulefield.rules.finding.propose import propose
 

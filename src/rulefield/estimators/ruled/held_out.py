@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.ruled.families import Family, Inner, family_of
 from rulefield.estimators.types import LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
-from rulefield.learning.rule_weights.examples import Example
-from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
+from rulefield.learning.rule_weights.lists import Example, Lists, MeasuredLists
 from rulefield.learning.rule_weights.path import PathData, PathSettings
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.rule import LEARN, Rule
@@ -92,46 +91,17 @@ def cross_fit(
     splits = KFold(folds, shuffle=True, random_state=random_state).split(np.arange(len(gold)))
     rows: list[Example] = []
     try:
-        for split in splits:
-            done = fold_examples(split, FoldWork(plain, X, gold, base, shared))
-            rows += done.examples
-            for message, category in done.warned:
-                warnings.warn(message, category, stacklevel=callers_level())
+        for train, test in splits:
+            fold, warned = _fitted(plain, picked(X if shared is None else shared, train), [gold[i] for i in train])
+            if any(issubclass(warning.category, InterruptedFitWarning) for warning in warned):
+                raise KeyboardInterrupt  # other warnings of a fold are those of the base
+            data = None if shared is None else shared[test]
+            rows += held_out_examples(fold, picked(X, test), [gold[i] for i in test], base, data)
     except KeyboardInterrupt:
         return CrossFitted(base, [], interrupted=True)
     if held_out is not None:
         rows += held_out_examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
     return CrossFitted(base, rows)
-
-
-class FoldWork(NamedTuple):
-    """What the folds of a cross-fit share: the model to fit, sequences, labels, the model of all, X encoded or None."""
-
-    crf: Inner
-    X: SequencesLike
-    gold: list[list[Any]]
-    base: Inner
-    shared: Sequences | None
-
-
-class FoldDone(NamedTuple):
-    """Held-out sequences of a fold, and the warnings of its fit."""
-
-    examples: list[Example]
-    warned: list[tuple[str, type[Warning]]]
-
-
-def fold_examples(rows: tuple[np.ndarray, np.ndarray], work: FoldWork) -> FoldDone:
-    """Fit a fold's chain on some sequences and see what it makes of the others."""
-    (train, test), (crf, X, gold, base, shared) = rows, work
-    fold, warned = _fitted(crf, picked(X if shared is None else shared, train), [gold[i] for i in train])
-    if any(issubclass(warning.category, InterruptedFitWarning) for warning in warned):
-        raise KeyboardInterrupt  # its other warnings are those of the base
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        data = None if shared is None else shared[test]
-        examples = held_out_examples(fold, picked(X, test), [gold[i] for i in test], base, data)
-    return FoldDone(examples, [(str(warning.message), warning.category) for warning in heard])
 
 
 def default_folds(n: int) -> int:

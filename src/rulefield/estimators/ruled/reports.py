@@ -10,7 +10,7 @@ import numpy as np
 from rulefield.estimators.ruled.candidates import Candidates
 from rulefield.exceptions import callers_level
 from rulefield.learning.rule_weights.lists import MeasuredLists, costs_of
-from rulefield.rules.finding.importance import importance_of
+from rulefield.rules.finding.check import importance_of
 from rulefield.rules.rule import AUTO
 
 if TYPE_CHECKING:

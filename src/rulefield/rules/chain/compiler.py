@@ -1,7 +1,6 @@
 """The entry point of compilation: rules, a label set and a scheme in; compiled rules for inputs out."""
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -96,27 +95,9 @@ class RuleCompiler:
     def _take(self, templates: Iterable[RuleTemplate]) -> None:
         """Begin with the templates of all rules, nothing compiled yet."""
         self.templates = tuple(templates)
-        self._reading = [template.space.reads_tokens for template in self.templates]
-        self._of_length: dict[tuple[int, int], CompiledRule] = {}
-        self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
-
-    def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
-        self.weights = weights
-        self._unlearned = np.flatnonzero(np.isnan(weights)).tolist()
-        self._active = np.flatnonzero(weights != 0).tolist() if drop_zero else list(range(len(weights)))
-        self._priced: dict[int, list[CompiledRule | None]] = {}
-
-    def with_weights(self, weights: Sequence[float] | np.ndarray) -> "RuleCompiler":
-        """Return a compiler that shares all tables with this one and gives its rules these weights.
-
-        Rules of weight 0 are left out of what it compiles (rules keep their numbers). This is what a learner of
-        weights calls at each step.
-        """
-        if len(weights) != len(self.rules):
-            raise RuleError(f"there are {len(self.rules)} rules and {len(weights)} weights.")
-        other = copy(self)
-        other._set_weights(np.asarray(weights, dtype=np.float64), drop_zero=True)
-        return other
+        self.weights = np.array([_weight(rule) for rule in self.rules], dtype=np.float64)
+        self._open = [rule for rule in self.rules if rule.is_open]
+        self._of_length: dict[int, list[CompiledRule | None]] = {}
 
     def __call__(self, tokens: Sequence[Any] | int) -> tuple[CompiledRule, ...]:
         """Compile all rules for one input.
@@ -128,30 +109,16 @@ class RuleCompiler:
         """
         self.refuse_unlearned()
         n = tokens if isinstance(tokens, int) else len(tokens)
-        if n not in self._priced:
-            self._priced[n] = [self._shared(i, n) for i in self._active]
-        compiled = self._priced[n]
+        if n not in self._of_length:
+            self._of_length[n] = [None if t.space.reads_tokens else t.compile(n, no_tokens) for t in self.templates]
+        compiled = self._of_length[n]
         if any(rule is None for rule in compiled):
             meets = no_tokens if isinstance(tokens, int) else Remembered([tokens])
             compiled = [
-                self._at_price(i, self.templates[i].compile(n, meets)) if rule is None else rule
-                for i, rule in zip(self._active, compiled)
+                template.compile(n, meets) if rule is None else rule
+                for template, rule in zip(self.templates, compiled)
             ]
         return tuple(compiled)  # type: ignore[arg-type]
-
-    def _shared(self, number: int, n: int) -> CompiledRule | None:
-        """Return a rule for all inputs of n tokens, at its price; None if it reads tokens."""
-        if self._reading[number]:
-            return None
-        key = number, n
-        if key not in self._of_length:
-            self._of_length[key] = self.templates[number].compile(n, no_tokens)
-        return self._at_price(number, self._of_length[key])
-
-    def _at_price(self, number: int, rule: CompiledRule) -> CompiledRule:
-        """Return a compiled rule at the weight that it has here."""
-        weight = float(self.weights[number])
-        return rule if rule.weight == weight else _by_hand({**vars(rule), "weight": weight})
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
         """By how much a labeling (n,), given as numbers, breaks each rule; weights play no part."""
@@ -186,12 +153,12 @@ class RuleCompiler:
     @property
     def reads_tokens(self) -> bool:
         """Whether a rule asks more of an input than its number of tokens."""
-        return any(self._reading)
+        return any(template.space.reads_tokens for template in self.templates)
 
     def refuse_unlearned(self) -> None:
         """Raise if the weight of a rule is still to be learned."""
-        for i in self._unlearned:
-            raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
+        for rule in self._open:
+            raise RuleError(f"{rule.still_open()}; fit a RuledCRF, or give a number.")
 
 
 def _states_of_counter(counter: Counter, n: int) -> int:

@@ -1,7 +1,7 @@
 """Logic over compiled statements: product automata and the usual linear rows."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -28,8 +28,7 @@ class Nested(Statement):
     @property
     def shape(self) -> Hashable:
         """The combination of its parts' shapes."""
-        numbers = (getattr(self.kind, field.name) for field in fields(self.kind) if field.name != "parts")
-        return type(self.kind), *numbers, *(part.shape for part in self.parts)
+        return self.kind.name, self.kind.number, *(part.shape for part in self.parts)
 
     def forms(self, n: int, what: str) -> Forms:
         """Return the product of the parts' automata; nothing if it is too large (rows are left)."""
@@ -43,12 +42,12 @@ class Nested(Statement):
     @property
     def presence(self) -> tuple[np.ndarray, bool] | None:
         """The opposite of a part's."""
-        presences = self.parts[0].presence if isinstance(self.kind, logic.Not) else None
+        presences = self.parts[0].presence if self.kind.name == "not_" else None
         return None if presences is None else (presences[0], not presences[1])
 
     def _presences(self) -> Presences | None:
         """How many of its parts hold, if each asks for a label or forbids it."""
-        if isinstance(self.kind, logic.Not | logic.Implies | logic.Iff):
+        if not self.kind.counts:
             return None
         presences = [presence for part in self.parts if (presence := part.presence) is not None]
         if not presences or len(presences) < len(self.parts):
@@ -110,11 +109,11 @@ def settler(kind: logic.Combination) -> Callable[[tuple[State, ...]], bool | Non
 
     A part's state is ``True`` or ``False`` where its own answer is certain.
     """
-    if isinstance(kind, logic.Not):
+    if kind.name == "not_":
         return lambda states: not states[0] if isinstance(states[0], bool) else None
-    if isinstance(kind, logic.Implies):
+    if kind.name == "implies":
         return _implied
-    if isinstance(kind, logic.Iff):
+    if kind.name == "iff":
         return lambda states: states[0] is states[1] if all(isinstance(s, bool) for s in states) else None
     low, high = kind.bounds(len(kind.parts))
 

@@ -42,7 +42,7 @@ def bits_of(expression: Expression) -> tuple[Bit, ...]:
     if isinstance(expression, numbers.Comparison):
         terms = expression.left.terms + expression.right.terms
         bits += [(c.where, 0) for _, c in terms if isinstance(c, numbers.Count) and c.where is not None]
-    elif isinstance(expression, facts.Last):
+    elif isinstance(expression, facts.Fact) and expression.kind == "last":
         bits.append((LAST, 0))
     elif isinstance(expression, facts.At):
         bits.append((expression.condition, _at_offset(expression)))
@@ -106,24 +106,6 @@ class Translator:
         return self._matching(count.pattern, where)
 
     @statement.register
-    def _(self, expression: facts.Present) -> Statement:
-        return Compared(negative(self._matching(expression.pattern)), -1)
-
-    @statement.register
-    def _(self, expression: facts.Absent) -> Statement:
-        return Sum(self._instances(expression.pattern, expression.level))
-
-    @statement.register
-    def _(self, expression: facts.First) -> Statement:
-        other = node_tally(~self.tables.matches(expression.pattern), self.space).node
-        return Sum(Tally(np.zeros_like(other), None, other))
-
-    @statement.register
-    def _(self, expression: facts.Last) -> Statement:
-        other = ~self.tables.matches(expression.pattern)
-        return Sum(node_tally(other, self.space, self.space.column((LAST, 0))))
-
-    @statement.register
     def _(self, expression: facts.EachAtMostOnce) -> Statement:
         if not isinstance(self.tables.labels, LabelTable):
             raise RuleError(
@@ -134,26 +116,34 @@ class Translator:
         if not patterns:
             return Sum(combine((), self._shape))
         parts = tuple(Compared(self._instances(pattern, "segment"), 1) for pattern in patterns)
-        return Together(parts, Nested(logic.AllOf((expression,) * len(parts)), parts))
+        return Together(parts, Nested(logic.all_hold((expression,) * len(parts)), parts))
 
     @statement.register
-    def _(self, expression: facts.Before) -> Statement:
-        a, b = (self._instances(pattern, expression.level) for pattern in (expression.a, expression.b))
-        return NoneBefore(a, b)
+    def _(self, expression: facts.Fact) -> Statement:
+        if expression.kind in ("absent", "before", "eventually"):
+            kind = {"absent": Sum, "before": NoneBefore, "eventually": SomeAfter}[expression.kind]
+            return kind(*(self._instances(pattern, expression.level) for pattern in expression.patterns))
+        if expression.kind == "followed_by":
+            a, b = expression.patterns
+            return self._followed_by(a, b, expression.level)
+        if expression.kind not in ("present", "first", "last"):
+            raise RuleError(f"{expression!r} has no form for sequences yet.")
+        (pattern,) = expression.patterns
+        if expression.kind == "present":
+            return Compared(negative(self._matching(pattern)), -1)
+        other = ~self.tables.matches(pattern)
+        if expression.kind == "last":
+            return Sum(node_tally(other, self.space, self.space.column((LAST, 0))))
+        node = node_tally(other, self.space).node
+        return Sum(Tally(np.zeros_like(node), None, node))
 
-    @statement.register
-    def _(self, expression: facts.Eventually) -> Statement:
-        a, b = (self._instances(pattern, expression.level) for pattern in (expression.a, expression.b))
-        return SomeAfter(a, b)
-
-    @statement.register
-    def _(self, expression: facts.FollowedBy) -> Statement:
+    def _followed_by(self, first: AnyPattern, second: AnyPattern, level: str) -> Statement:
         m = len(self.tables.labels)
-        a, b = self.tables.matches(expression.a), self.tables.matches(expression.b)
-        if expression.level == "token":
+        a, b = self.tables.matches(first), self.tables.matches(second)
+        if level == "token":
             failing = a[:, None] & ~b[None, :]
         else:
-            failing = self.tables.ends(expression.a) * (self.tables.starts(expression.b)[:m] == 0)
+            failing = self.tables.ends(first) * (self.tables.starts(second)[:m] == 0)
         return Sum(edge_tally(failing, self.space))
 
     @statement.register

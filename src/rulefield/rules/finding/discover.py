@@ -15,14 +15,86 @@ from scipy.sparse import coo_array, eye_array, hstack
 from rulefield.exceptions import RuleError
 from rulefield.rules.facts import at
 from rulefield.rules.finding.mine import DELIMITERS, violation_cost
-from rulefield.rules.finding.observed import nested_types, observe, type_names
+from rulefield.rules.finding.mine_tokens import TOKEN_CLASSES
+from rulefield.rules.finding.observed import NameTables, Observed, nested_types, observe
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.patterns import Pattern, matches
-from rulefield.rules.predicates import Predicate, label_predicates, token_predicates, truth_table
 from rulefield.rules.rule import Rule
-from rulefield.rules.tokens import any_token, token_all
+from rulefield.rules.tokens import (
+    TokenCondition,
+    any_token,
+    first_token,
+    last_token,
+    next_token,
+    previous_token,
+    token_all,
+    token_equals,
+)
 
 MAX_CLAUSES = 3000
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """One thing that is true or false of a token in its sequence.
+
+    Parameters
+    ----------
+    words : str
+    condition : TokenCondition or None
+        On the token (and its neighbors); None if the predicate is about a label.
+    place : {"prev", "next"} or None
+        Beside the token, which label is spoken of.
+    label : str or None
+    """
+
+    words: str
+    condition: TokenCondition | None = None
+    place: str | None = None
+    label: str | None = None
+
+
+def token_predicates(delimiters: Sequence[str]) -> list[Predicate]:
+    """Classes of the token, delimiters at it and beside it, and its place."""
+    found = [Predicate(f"the token is {words}", condition) for words, condition in TOKEN_CLASSES.items()]
+    for text in delimiters:
+        mark = token_equals(text)
+        found.append(Predicate(f"the token is {text!r}", mark))
+        found.append(Predicate(f"the token before is {text!r}", previous_token(mark)))
+        found.append(Predicate(f"the token after is {text!r}", next_token(mark)))
+    found.append(Predicate("the token is the first", first_token()))
+    found.append(Predicate("the token is the last", last_token()))
+    return found
+
+
+def label_predicates(names: Sequence[str]) -> list[Predicate]:
+    """Labels before and after the token."""
+    words = {"prev": "before", "next": "after"}
+    return [Predicate(f"{words[p]} it stands {name}", place=p, label=name) for p in words for name in names]
+
+
+def truth_table(data: Observed, predicates: Sequence[Predicate], names: Sequence[str]) -> np.ndarray:
+    """Truth of each predicate for each token of all sequences, (n_tokens, n_predicates)."""
+    tables = NameTables(names, data.table)
+    row = {name: i for i, name in enumerate(names)}
+    blocks = [_sequence(tokens, labels, predicates, tables, row) for tokens, labels in data]
+    return np.concatenate(blocks) if blocks else np.zeros((0, len(predicates)), dtype=bool)
+
+
+def _sequence(
+    tokens: Any, labels: np.ndarray, predicates: Sequence[Predicate], tables: NameTables, row: dict[str, int]
+) -> np.ndarray:
+    n = len(labels)
+    truth = np.zeros((n, len(predicates)), dtype=bool)
+    match = tables.matches[:, labels]
+    for j, predicate in enumerate(predicates):
+        if predicate.condition is not None:
+            truth[:, j] = predicate.condition.over(tokens)
+        elif predicate.place == "prev":
+            truth[1:, j] = match[row[str(predicate.label)], : n - 1]
+        else:
+            truth[: n - 1, j] = match[row[str(predicate.label)], 1:]
+    return truth
 
 
 @dataclass(frozen=True)
@@ -145,7 +217,7 @@ def discover(
         One for each label for which there are clauses.
     """
     data = observe(y, X, scheme, labels)
-    names = type_names(data.table)
+    names = data.table.types
     for target in targets or ():
         if target not in names:
             raise RuleError(f"{target!r} is not a type of the labels; known are {', '.join(names)}.")

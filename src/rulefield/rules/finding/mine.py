@@ -11,7 +11,7 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
 from rulefield.rules.finding.mine_tokens import TokenRule, class_rules, cue_rules, token_classes
-from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe, type_names
+from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
 from rulefield.rules.rule import AUTO, LEARN, Rule
@@ -140,6 +140,13 @@ def _state_change(tokens: Any, labels: np.ndarray, tables: NameTables, known: se
                 yield delimiter, np.outer(match[:, before], match[:, t + 1]), match[:, before][:, None]
 
 
+def _at_delimiter(a: str, b: str, delimiter: _Delimiter) -> Rule:
+    """Return the rule that b follows where the delimiter ends a."""
+    if delimiter.attached:
+        return at(token_matches(f".{re.escape(delimiter.text)}$"), here=a, next=b)
+    return at(token_equals(delimiter.text), prev=a, next=b)
+
+
 def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
     """Return the known delimiters that a token is, or ends with."""
     texts = texts_of(token)
@@ -147,12 +154,22 @@ def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
     return whole | {_Delimiter(text[-1], attached=True) for text in texts if text not in known and text[-1:] in known}
 
 
-_FAMILIES: dict[str, Callable[[Any, np.ndarray, NameTables, set[str]], Counts]] = {
-    "adjacency": _adjacency,
-    "precedence": _precedence,
-    "state change": _state_change,
-    "begin-end": _begin_end,
-    "presence": _presence,
+class _Family(NamedTuple):
+    """How instances of a family are counted in a sequence, and how its rule for two names is written."""
+
+    counts: Callable[[Any, np.ndarray, NameTables, set[str]], Counts]
+    rule: Callable[[str, str, _Delimiter], Rule]
+    words: str
+
+
+_FAMILIES = {
+    "adjacency": _Family(_adjacency, lambda a, b, _: followed_by(a, b), "right after {a} comes {b}"),
+    "precedence": _Family(_precedence, lambda a, b, _: eventually(a, b), "after {a}, sooner or later, comes {b}"),
+    "state change": _Family(_state_change, _at_delimiter, "{b} follows where {mark} ends {a}"),
+    "begin-end": _Family(
+        _begin_end, lambda a, b, _: implies(first(a), last(b)), "a sequence that begins with {a} ends with {b}"
+    ),
+    "presence": _Family(_presence, lambda a, b, _: before(a, b), "no {b} before {a}"),
 }
 FAMILIES = tuple(_FAMILIES)
 TOKEN_CLASS, CUE = "token class", "cue"
@@ -221,7 +238,7 @@ def mine_parts(
         for place in np.argwhere(good.any(axis=0)):
             yield tuple(place.tolist()), good[(slice(None), *place)]
 
-    names = type_names(data.table)
+    names = data.table.types
     tables = NameTables(names, data.table)
     mined: list[MinedRule] = []
     for family in (family for family in ASKED_FOR if family in families):
@@ -255,7 +272,7 @@ def count_families(
     shape, known = (2, len(tables.matches), len(tables.matches)), set(delimiters)
     for tokens, labels in data:
         for family in families:
-            for delimiter, satisfied, premises in _FAMILIES[family](tokens, labels, tables, known):
+            for delimiter, satisfied, premises in _FAMILIES[family].counts(tokens, labels, tables, known):
                 table = found.setdefault((family, delimiter), np.zeros(shape, dtype=np.int64))
                 table[0] += satisfied
                 table[1] += premises
@@ -296,26 +313,13 @@ def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
 def _mined(
     family: str, a: str, b: str, delimiter: _Delimiter, satisfied: int, premises: int, groups: np.ndarray
 ) -> MinedRule:
-    rule, words = _written(family, a, b, delimiter)
+    mark = f"a token with {delimiter.text!r}" if delimiter.attached else repr(delimiter.text)
+    words = _FAMILIES[family].words.format(a=a, b=b, mark=mark)
+    rule = _FAMILIES[family].rule(a, b, delimiter)
     rule = rule.soft(violation_cost(satisfied, premises - satisfied)).named(words)
     return MinedRule(
         rule, family, satisfied, premises - satisfied, words, names=(a, b), groups=tuple(groups.tolist())
     )
-
-
-def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, str]:
-    if family == "adjacency":
-        return followed_by(a, b), f"right after {a} comes {b}"
-    if family == "precedence":
-        return eventually(a, b), f"after {a}, sooner or later, comes {b}"
-    if family == "presence":
-        return before(a, b), f"no {b} before {a}"
-    if family == "begin-end":
-        return implies(first(a), last(b)), f"a sequence that begins with {a} ends with {b}"
-    if delimiter.attached:
-        ending = token_matches(f".{re.escape(delimiter.text)}$")
-        return at(ending, here=a, next=b), f"{b} follows where a token with {delimiter.text!r} ends {a}"
-    return at(token_equals(delimiter.text), prev=a, next=b), f"{b} follows where {delimiter.text!r} ends {a}"
 
 
 class Held(Protocol):

@@ -13,9 +13,20 @@ from rulefield.rules.finding.observed import NameTables, Observed, Parts
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.numbers import count
 from rulefield.rules.patterns import Pattern, matches
-from rulefield.rules.predicates import TOKEN_CLASSES
 from rulefield.rules.rule import Rule
-from rulefield.rules.tokens import TokenCondition, texts_of, token_equals, token_not
+from rulefield.rules.tokens import TokenCondition, texts_of, token_equals, token_matches, token_not
+
+TOKEN_CLASSES: dict[str, TokenCondition] = {
+    "a number": token_matches(r"^\d+$"),
+    "a year": token_matches(r"^\(?(1[89]|20)\d\d[a-z]?\)?[.,;:]?$"),
+    "something with a digit": token_matches(r"\d"),
+    "an initial": token_matches(r"^[A-Z]\.?$"),
+    "capitalized": token_matches(r"^[A-Z][a-z]"),
+    "all capitals": token_matches(r"^[A-Z]{2,}$"),
+    "in lower case": token_matches(r"^[a-z]+$"),
+    "punctuation": token_matches(r"^\W+$"),
+}
+"""What tokens may look like, in words."""
 
 COMMON = 0.9
 """A class that so large a share of all tokens belongs to says nothing of a label."""

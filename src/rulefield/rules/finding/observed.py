@@ -115,11 +115,6 @@ def _known(y: Iterable[Sequence[Any]], X: Iterable[Any] | None) -> Iterator[tupl
             yield tokens, [str(label) for label in labels]
 
 
-def type_names(table: LabelTable) -> list[str]:
-    """Types of segments that occur in a label set, outermost level first."""
-    return list(table.types)
-
-
 def nested_types(table: LabelTable) -> list[tuple[str, str]]:
     """Pairs of types of which the second occurs inside the first."""
     pairs: dict[tuple[str, str], None] = {}

@@ -4,14 +4,13 @@ Candidates are ordinary rules with ``.soft("learn")``: whoever learns their weig
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe, type_names
+from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.numbers import Number, count, segments
 from rulefield.rules.rule import LEARN, Rule
@@ -74,7 +73,7 @@ def proposals(
     for family in families:
         if family not in FAMILIES:
             raise RuleError(f"families are {', '.join(FAMILIES)}; got {family!r}.")
-    names = type_names(data.table)
+    names = data.table.types
     tables = NameTables(names, data.table)
     least = min_share * parts.count(np.ones(len(data)))
     counts = np.array([tables.starts(ids).sum(axis=1) for ids in data.sequences]).reshape(len(data), len(names))
@@ -107,7 +106,6 @@ def _lengths(
                 yield _length_rule(name, ">=", bound), many
 
 
-@lru_cache(maxsize=10_000)
 def _length_rule(name: str, sign: str, bound: int) -> Rule:
     rule = count(name) <= bound if sign == "<=" else count(name) >= bound
     assert isinstance(rule, Rule)
@@ -148,7 +146,6 @@ def _key(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> tuple[str
     return (*sorted(f"{flip * factor} {name}" for factor, name in parts), str(flip * bound))
 
 
-@lru_cache(maxsize=100_000)  # folds of one data set propose nearly the same
 def _rule(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> Rule:
     number: Number | int = 0
     for factor, name in parts:

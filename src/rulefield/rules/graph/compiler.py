@@ -97,7 +97,7 @@ class _Job:
             return
         statements = list(ground(body, self.graph))
         if once:
-            statements = [logic.AllOf(tuple(statements))]  # pays once, however many instances fail
+            statements = [logic.all_hold(statements)]  # pays once, however many instances fail
         compiler = GroundCompiler(self.literal, self.factors, self.rows, weight, number, self.countable)
         for statement in statements:
             compiler.add(statement)
@@ -129,14 +129,14 @@ class _Job:
         size = np.sum([np.bincount(group, minlength=n_groups) for group, *_ in parts], axis=0)
         assert isinstance(statement, logic.Combination)
         low, high = statement.bounds(size)
-        one = isinstance(statement, logic.Counted) and statement.number == 1
-        if one and isinstance(statement, logic.Exactly):
+        one = statement.name in logic.NUMBERED and statement.number == 1
+        if one and statement.name == "exactly":
             self._emit(Logic.xor, parts, np.ones(n_groups, dtype=bool), False, 0, weight, rule)
             return
         tight, wanted = np.greater(size, high), np.broadcast_to(np.greater(low, 0), size.shape)
         if tight.any():
             self._emit(Logic.at_most_one if one else Logic.budget, parts, tight, False, high, weight, rule)
-        if wanted.any() and (one or isinstance(statement, logic.AnyOf)):
+        if wanted.any() and (one or statement.name == "any_of"):
             self._emit(Logic.any_of, parts, wanted, False, 0, weight, rule)
         elif wanted.any():
             self._emit(Logic.budget, parts, wanted, True, size - low, weight, rule)
@@ -190,5 +190,5 @@ class _Job:
 
 
 def _is_flat_count(statement: Expression) -> bool:
-    counted = isinstance(statement, logic.AnyOf | logic.AllOf | logic.Counted)
+    counted = isinstance(statement, logic.Combination) and statement.counts
     return counted and all(isinstance(part, Is) for part in statement.children)

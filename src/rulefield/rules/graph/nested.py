@@ -45,8 +45,8 @@ class GroundCompiler:
             self._add_comparison(statement)
             return
         in_pieces = self.weight == HARD and not self.countable
-        if in_pieces and isinstance(statement, logic.AllOf):
-            for part in statement.parts:
+        if in_pieces and _name(statement) == "all_of":
+            for part in statement.children:
                 self.add(part)
             return
         if self._add_gate(statement) or self._add_counts(statement):
@@ -62,21 +62,23 @@ class GroundCompiler:
 
     def _add_gate(self, statement: Expression) -> bool:
         """Add iff(c, any_of(a, b)) and iff(c, all_of(a, b)) as one factor; say whether that was possible."""
-        if not isinstance(statement, logic.Iff):
+        if _name(statement) != "iff":
             return False
-        for output, inputs in (statement.parts, statement.parts[::-1]):
-            if not isinstance(inputs, logic.AnyOf | logic.AllOf) or not inputs.parts:
+        for output, inputs in (statement.children, statement.children[::-1]):
+            if _name(inputs) not in ("any_of", "all_of") or not inputs.children:
                 continue
-            atoms = [self._single_atom(part) for part in (*inputs.parts, output)]
+            atoms = [self._single_atom(part) for part in (*inputs.children, output)]
             if all(atom is not None for atom in atoms):
-                kind = Logic.or_out if isinstance(inputs, logic.AnyOf) else Logic.and_out
+                kind = Logic.or_out if _name(inputs) == "any_of" else Logic.and_out
                 self.factors.add_one(kind, [atom for atom in atoms if atom is not None], self.weight, self.rule)
                 return True
         return False
 
     def _add_counts(self, statement: Expression) -> bool:
         """Add at_most, at_least or exactly over simple statements as factors; say whether that was possible."""
-        if not isinstance(statement, logic.Counted) or not all(isinstance(part, Is) for part in statement.parts):
+        if not isinstance(statement, logic.Combination) or statement.name not in logic.NUMBERED:
+            return False
+        if not all(isinstance(part, Is) for part in statement.parts):
             return False
         literals = [self.literal(part) for part in statement.parts if isinstance(part, Is)]
         n, (low, high) = len(literals), statement.bounds(len(literals))
@@ -91,8 +93,8 @@ class GroundCompiler:
         return True
 
     def _single_atom(self, statement: Expression) -> tuple[Atom, bool] | None:
-        if isinstance(statement, logic.Not):
-            inner = self._single_atom(statement.parts[0])
+        if _name(statement) == "not_":
+            inner = self._single_atom(statement.children[0])
             return None if inner is None else (inner[0], not inner[1])
         if not isinstance(statement, Is):
             return None
@@ -110,14 +112,14 @@ class GroundCompiler:
         if isinstance(statement, Is):
             found = self.literal(statement)
             return [[found if truth else _opposite(found)]]
-        if isinstance(statement, logic.Not):
-            return self._clauses(statement.parts[0], not truth)
-        if isinstance(statement, logic.Implies):
-            a, b = statement.parts
+        if _name(statement) == "not_":
+            return self._clauses(statement.children[0], not truth)
+        if _name(statement) == "implies":
+            a, b = statement.children
             both = [self._clauses(a, not truth), self._clauses(b, truth)]
             return _disjunction(both) if truth else _conjunction(both)
-        if isinstance(statement, logic.Iff):
-            a, b = statement.parts
+        if _name(statement) == "iff":
+            a, b = statement.children
             ways = [[self._clauses(a, x), self._clauses(b, x != truth)] for x in (True, False)]
             return _conjunction([_disjunction(way) for way in ways])
         if not isinstance(statement, logic.Combination):
@@ -189,9 +191,14 @@ class GroundCompiler:
         return chosen
 
 
+def _name(statement: Expression) -> str:
+    """Return the name of a combination; empty for any other statement."""
+    return statement.name if isinstance(statement, logic.Combination) else ""
+
+
 def _exclusive(statement: Expression) -> bool:
     """Tell an ``iff`` of two simple statements: it has two clauses of which never both fail."""
-    return isinstance(statement, logic.Iff) and all(isinstance(part, Is) for part in statement.parts)
+    return _name(statement) == "iff" and all(isinstance(part, Is) for part in statement.children)
 
 
 def _opposite(literal: Literal) -> Literal:

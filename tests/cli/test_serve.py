@@ -383,7 +383,8 @@ def test_one_probability_per_labeling(coarse):
     for rules in ([], [{"rule": "segments('city') <= 1", "weight": 2}]):
         view = post(client_of(coarse), "/view", index=3, rules=rules)
         assert view["alternatives"][0]["spans"] == view["spans"]
-        assert view["alternatives"][0]["probability"] == view["probability"]
+        same = pytest.approx(view["probability"], rel=1e-12)  # the k best are summed in another order
+        assert view["alternatives"][0]["probability"] == same
 
 
 def test_rules_survive_a_reload_and_are_saved_into_the_model(coarse):

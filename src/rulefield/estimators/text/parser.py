@@ -322,15 +322,20 @@ class TextParser(SavedModel):
 def _fitted(model: Any, texts: Labeled) -> Any:
     """Return the model fitted to labeled texts; a chain of few texts, also to their variants and to texts of their parts."""
     weighted = {} if (texts.weight == 1.0).all() else {"sample_weight": texts.weight}
+    plain_chain = model._kind == "chain" and model.scheme == "BIO" and not model.expectations
+    if not plain_chain or len(texts.tokens) > MOST_TEXTS:
+        return model.fit(texts.tokens, texts.labels, **weighted)
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn is slow to import, and parsing needs none of it
+
     plain = copy.deepcopy(model)
-    made = model.fit(texts.tokens, texts.labels, **weighted)
-    if (
-        model._kind != "chain"
-        or model.scheme != "BIO"
-        or model.expectations
-        or len(texts.tokens) > MOST_TEXTS
-        or made.stopped_because_.startswith("Interrupted")
-    ):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        made = model.fit(texts.tokens, texts.labels, **weighted)
+    interrupted = made.stopped_because_.startswith("Interrupted")
+    for one in warned:  # the fit that follows says itself whether it converged
+        if interrupted or not issubclass(one.category, ConvergenceWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if interrupted:
         return made
     more = with_variants(texts) + with_stray_marks(texts) + recombine(texts)
     tol = CHOSEN_L1_TOL if model.tol is None and made.l1_ > 0.0 else model.tol

@@ -251,12 +251,12 @@ def automaton_step(
     ``source`` is -1 at the first token; the amount ``sure``, which every run pays, is left out there. A run
     that has paid a rule that is paid once, or whose amount to come is certain, is settled.
     """
+    found = 0
+    first, last = (np.int64(0), np.int64(len(initial))) if source < 0 else (code, code + 1)
     if code == SETTLED:
         out[0, 0] = SETTLED
         out[0, 1] = 0
-        return 1
-    found = 0
-    first, last = (np.int64(0), np.int64(len(initial))) if source < 0 else (code, code + 1)
+        found, last = 1, first  # one way out: with two, numba counts references to all arrays at every arc
     for q in range(first, last):
         owed = np.int64(initial[q]) if source < 0 else -least[site[source], slot[letter[source], q]]
         if source < 0:

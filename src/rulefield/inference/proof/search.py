@@ -27,6 +27,9 @@ MOST_NODES, MOST_ARCS = 2_500_000, 20_000_000
 FIRST_ARCS = 4_000_000
 """Arcs of the first try."""
 
+MOST_TERM_ARCS = 5_000_000
+"""Arcs that one term may add: in all problems tried, a term that needed more led to no proof within the limit."""
+
 LITTLE = 0.003
 """From multipliers of an engine, planes end if they promise no more than this share of what is missing."""
 
@@ -138,7 +141,7 @@ class LeafSearch:
         amounts, excesses = np.zeros(len(self.tables.weight), np.int64), np.zeros(len(self.caps), np.int64)
         rule_amounts(self.tables, self.classes, labels, self.m, amounts, excesses)
         term, work = found.mischarged(labels, excesses, amounts), found.work
-        done = found.add(term, self.floor, MOST_NODES, most_work=max(0, self.arcs_left))
+        done = found.add(term, self.floor, MOST_NODES, most_work=max(0, min(self.arcs_left, MOST_TERM_ARCS)))
         self.arcs_left -= found.work - work
         self.steps.append({"exact": self._named(term)})
         return done

@@ -9,6 +9,7 @@ import pytest
 
 import rulefield
 from rulefield.cli import main as cli
+from rulefield.cli.main import PLACES
 from rulefield.datasets.addresses import make_addresses
 from rulefield.metrics import span_f1
 
@@ -299,3 +300,15 @@ def test_outputs_are_checked_before_the_work(run, folder, monkeypatch):
     code, _, said = run("train", folder / "train.conll", "-o", folder / "no" / "m.rf")
     assert code == 2
     assert "does not exist; create it first" in said
+
+
+def test_the_help_page_names_every_command_and_imports_none():
+    code = (
+        "import sys; from rulefield.cli.main import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted(m for m in sys.modules if m in ('numpy', 'rulefield.cli.training')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "[]"
+    assert all(f" {name} " in shown for name in PLACES)

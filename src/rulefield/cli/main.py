@@ -10,45 +10,56 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from rulefield.cli.options import COMMANDS
 from rulefield.exceptions import RulefieldError
 
 AGAIN_SECONDS = 0.1
-MODULES = {
-    "train": "training",
-    "predict": "prediction",
-    "evaluate": "evaluation",
-    "report": "pages.report",
-    "next": "pages.next",
-    "serve": "pages.serve",
-    "inspect": "inspection",
-    "parse": "texts.parsing",
-    "convert": "texts.converting",
-    "prove": "prove",
-    "verify": "prove",
-    "warm-up": "texts.warm_up",
-    "demo": "demo",
-    "rules": "rules",
+
+
+class Place(NamedTuple):
+    """Where a command is declared, and its line on the help page."""
+
+    module: str
+    help: str
+
+
+PLACES = {
+    "train": Place("training", "Learn a model from labeled sequences, or a parser from annotated texts."),
+    "predict": Place("prediction", "Label new sequences or texts, and write them back as they came."),
+    "evaluate": Place("evaluation", "Score predictions: spans of texts; segments, tokens and whole sequences."),
+    "report": Place("pages.report", "Write one page about a model: scores, errors, calibration, rules, hard cases."),
+    "next": Place("pages.next", "Choose what to label next, with the model's labels and their probabilities."),
+    "serve": Place(
+        "pages.serve", "Open the workbench: a page with a text, its labels and the rules; and a JSON API."
+    ),
+    "inspect": Place("inspection", "Show what a model holds, or why it labels something as it does."),
+    "parse": Place("texts.parsing", "Cut texts into fields, with probabilities and broken rules."),
+    "convert": Place("texts.converting", "Rewrite annotated texts in another format."),
+    "prove": Place("prove", "Label sequences and write proofs that no labeling is better."),
+    "verify": Place("prove", "Check proof files and say what each proves and what must still be trusted."),
+    "warm-up": Place("texts.warm_up", "Compile what training, parsing and serving need, and keep it."),
+    "demo": Place("demo", "Make up data, train, and show labeled output, scores, and what rules change."),
+    "rules": Place("rules", "Find, learn and check rules."),
 }
-"""The module of each command, in the order of the help page."""
+"""The commands, in the order of the help page."""
 
 
 class LazyCommands(Mapping[str, Any]):
     """The commands by name; the module of each is imported when it is asked for."""
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MODULES)
+        return iter(PLACES)
 
     def __len__(self) -> int:
-        return len(MODULES)
+        return len(PLACES)
 
     def __getitem__(self, name: str) -> Any:
-        import_module(f"rulefield.cli.{MODULES[name]}")
+        import_module(f"rulefield.cli.{PLACES[name].module}")
         return COMMANDS[name]
 
 
@@ -58,6 +69,14 @@ class Commands(TyperGroup):
     def __init__(self, **options: Any):
         super().__init__(**options)
         self.commands = LazyCommands()  # type: ignore[assignment]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page, which needs one line of each command and no module."""
+        self.commands = {name: TyperCommand(name, help=place.help) for name, place in PLACES.items()}
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.commands = LazyCommands()  # type: ignore[assignment]
 
 
 app = typer.Typer(

@@ -250,7 +250,7 @@ class SparseRows(NamedTuple):
 
 
 def is_sparse(value: object) -> bool:
-    """Whether a value is a matrix or an array of scipy.sparse; where nobody loaded that, it is not."""
+    """Return whether a value is a matrix or an array of scipy.sparse; it is none if that module was never loaded."""
     loaded = sys.modules.get("scipy.sparse")
     return loaded is not None and bool(loaded.issparse(value))
 

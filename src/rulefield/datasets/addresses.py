@@ -73,7 +73,7 @@ def make_addresses(
 
 
 def _with_needed_comma(damaged: list[str], tokens: list[str], labels: list[str]) -> list[str]:
-    """Return the damaged tokens with the comma before the city, if nobody could tell without it where the street ends."""
+    """Return the damaged tokens with the comma before the city, if the end of the street cannot be told without it."""
     city = labels.index("B-city")
     street = [token.strip(",") for token, label in zip(tokens, labels) if label.endswith("street")]
     if not labels[city - 1].endswith("street") or damaged[city - 1].endswith(","):

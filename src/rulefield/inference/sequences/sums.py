@@ -26,7 +26,7 @@ MOST_NODES = 4_000
 """Nodes of a layer of a product."""
 MOST_DENSE = 1 << 22
 """Tokens x labels x states up to which a chain is multiplied by the machine of its rules: 64 MB of sums."""
-MACHINES = 16
+MOST_MACHINES = 16
 """Machines of the same rules that are kept, for different weights and kinds of tokens."""
 DRAWS, ENOUGH = 2_000, 0.02
 """Labelings that are drawn and weighted if a product is too large and leaves out more than the second number."""
@@ -190,7 +190,7 @@ def _machine(flat: Flat, classes: np.ndarray, offsets: np.ndarray) -> tuple[Mach
     made = shared.machines.get(key)
     if made is None:
         made = machine_of(flat.tables, terms, kinds, shared.n_labels)
-        if len(shared.machines) >= MACHINES:
+        if len(shared.machines) >= MOST_MACHINES:
             shared.machines.clear()
         shared.machines[key] = made
     return made, kind

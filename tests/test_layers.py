@@ -216,10 +216,18 @@ def test_docstrings_name_parameters_that_there_are():
 
 
 def _parameters(node):
-    """Names that a function takes; for a class those of its constructor, or its fields."""
+    """Names that a function takes; for a class those of its constructor, or its fields and those of its bases."""
     if isinstance(node, ast.FunctionDef):
         return {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
     for member in node.body:
         if isinstance(member, ast.FunctionDef) and member.name in ("__init__", "__new__"):
             return _parameters(member)
-    return {m.target.id for m in node.body if isinstance(m, ast.AnnAssign) and isinstance(m.target, ast.Name)}
+    fields = {m.target.id for m in node.body if isinstance(m, ast.AnnAssign) and isinstance(m.target, ast.Name)}
+    bases = [_classes()[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in _classes()]
+    return fields.union(*map(_parameters, bases))
+
+
+@cache
+def _classes():
+    """Classes of the library by name."""
+    return {node.name: node for path in modules() for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)}

@@ -80,7 +80,7 @@ def same(a, b):
         return a == b or (np.isnan(a) and np.isnan(b))
     if isinstance(a, Rule):  # numbers in rules make rules of ==
         return to_dicts([a]) == to_dicts([b])
-    if is_dataclass(a):
+    if is_dataclass(a) and not hasattr(a, "get_params"):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.compare)
     if isinstance(a, np.random.RandomState):
         return same(a.get_state(), b.get_state())

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -109,25 +109,29 @@ class Batch:
         return [rows[times * a : times * b] for a, b in pairwise(self.sequences.offsets.tolist())]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SequenceEstimator(SavedModel):
     """A model of sequences: everything that it answers once it is fitted, written once for all families.
 
     A family gives the methods from ``_encode`` to ``_score_labels``; the rest is the same for all of them.
+    Parameters are those of :class:`ChainCRF`.
     """
+
+    rules: RulesLike | None = None
+    on_infeasible: str = "raise"
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     _given_to_load = ("features",)
     _structured = True
     _reads_corpora: ClassVar[bool] = False
     """Whether X of predictions may be a corpus on disk, whose parts are in memory in turn."""
 
-    rules: Any
-    on_infeasible: str
-    random_state: Any
-    n_jobs: int | None
-    classes_: Any
-    model_: Any
-    theta_: np.ndarray
-    _encoder: InputEncoder
+    classes_: Any = field(init=False)
+    model_: Any = field(init=False)
+    theta_: np.ndarray = field(init=False)
+    _encoder: InputEncoder = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")

@@ -9,8 +9,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
+from inspect import get_annotations
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict, get_type_hints
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -343,13 +344,17 @@ def check_attribute(name: str, value: Any, cls: type) -> None:
     if name in LISTS and not (isinstance(value, list) and all(type(item).__name__ == LISTS[name] for item in value)):
         raise ModelFileError(f"{name} of the model file must be a list of {LISTS[name]}; save the model again.")
     if name not in LISTS:
-        check_typed(value, TYPES[name] if name in TYPES else get_type_hints(cls)[name], name)
+        check_typed(value, TYPES[name] if name in TYPES else _declared_type(cls, name), name)
     if name == "classes_":
         for own in value.values() if isinstance(value, dict) else [value]:
             labels = own.tolist() if isinstance(own, np.ndarray) and own.ndim == 1 else own
             check_typed(labels, list[Label], name)
             if not are_labels(labels):
                 raise ModelFileError("the model file names no labels, or one twice, or NaN; save the model again.")
+
+
+def _declared_type(cls: type, name: str) -> Any:
+    return next(types[name] for types in map(get_annotations, cls.__mro__) if name in types)
 
 
 # --- estimators -----------------------------------------------------------------------------------

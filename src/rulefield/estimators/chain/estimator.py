@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,7 +54,6 @@ from rulefield.estimators.types import (
     KnownLike,
     Label,
     LabelsLike,
-    RandomState,
     RulesLike,
     SequencesLike,
     Transformer,
@@ -91,6 +91,7 @@ LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
 """Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ChainCRF(SequenceEstimator):
     r"""Linear-chain conditional random field for labeling sequences.
 
@@ -175,6 +176,21 @@ class ChainCRF(SequenceEstimator):
     ['B-name', 'I-name', 'B-year']
     """
 
+    l1: Penalty = 0.0
+    l2: Penalty = 1.0
+    scheme: str | None = None
+    expectations: "Sequence[Expectation] | Keeper | None" = None
+    initial_label: Label | None = None
+    features: Transformer | None = None
+    transition_features: str | Sequence[str] | None = None
+    start_end: bool = True
+    all_states: bool = False
+    all_transitions: bool = False
+    min_count: int = 1
+    max_iter: int | None = None
+    tol: float | None = None
+    warm_start: bool = False
+
     _kind = "chain"
     _reads_corpora = True
     _parameters: ClassVar[Table] = {
@@ -188,14 +204,14 @@ class ChainCRF(SequenceEstimator):
         "start_end": FLAG,
         "warm_start": FLAG,
     }
-    classes_: np.ndarray
-    model_: ChainModel
-    theta_: np.ndarray
-    l1_: float
-    l2_: float
-    expectations_: list[Any]
-    _labels_encoder: LabelEncoder
-    _stream: Stream
+    classes_: np.ndarray = field(init=False)
+    model_: ChainModel = field(init=False)
+    theta_: np.ndarray = field(init=False)
+    l1_: float = field(init=False)
+    l2_: float = field(init=False)
+    expectations_: list[Any] = field(init=False)
+    _labels_encoder: LabelEncoder = field(init=False)
+    _stream: Stream = field(init=False)
     _saved = (
         "classes_",
         "model_",
@@ -209,49 +225,6 @@ class ChainCRF(SequenceEstimator):
         "expectations_",
         "_stream",
     )
-
-    def __init__(
-        self,
-        *,
-        l1: Penalty = 0.0,
-        l2: Penalty = 1.0,
-        scheme: str | None = None,
-        rules: RulesLike | None = None,
-        expectations: "Sequence[Expectation] | Keeper | None" = None,
-        initial_label: Label | None = None,
-        features: Transformer | None = None,
-        transition_features: str | Sequence[str] | None = None,
-        start_end: bool = True,
-        all_states: bool = False,
-        all_transitions: bool = False,
-        min_count: int = 1,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        warm_start: bool = False,
-        on_infeasible: str = "raise",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.l1 = l1
-        self.l2 = l2
-        self.scheme = scheme
-        self.rules = rules
-        self.expectations = expectations
-        self.initial_label = initial_label
-        self.features = features
-        self.transition_features = transition_features
-        self.start_end = start_end
-        self.all_states = all_states
-        self.all_transitions = all_transitions
-        self.min_count = min_count
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.on_infeasible = on_infeasible
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # --- learning ---------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,7 +35,6 @@ from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
     LabelsLike,
-    RandomState,
     RulesLike,
     SequencesLike,
     TasksLike,
@@ -65,6 +64,7 @@ LEAST_L2 = 1e-3
 """Penalty of each task alone where ``l2`` is smaller: weights of a start need not be as large as they like."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class JointCRF(SequenceEstimator):
     """Linear-chain CRF over several tasks, trained on any mixture of annotations.
 
@@ -80,8 +80,6 @@ class JointCRF(SequenceEstimator):
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones. Patterns name their task where a name is not
         clear by itself: ``rules.segments("person", task="ner") <= 1``; see :mod:`rulefield.rules`.
-    on_infeasible : {"raise", "relax"}, default "raise"
-        What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     l2 : float
         Penalty ``(l2 / 2) |w|^2``.
     expectations : list of expectations, PosteriorRegularization or GeneralizedExpectation, optional
@@ -93,17 +91,10 @@ class JointCRF(SequenceEstimator):
         possible; None: the tasks meet in the weights of label pairs alone.
     joint_transitions : bool
         Weights for all moves between joint labels (slower: the product is no longer factored).
-    features : transformer, optional
-        As in :class:`ChainCRF`.
-    start_end, all_states, all_transitions, min_count : as in :class:`ChainCRF`
-    max_iter : int, optional
-        Most iterations. None: 1000.
     tol : float, optional
-        Stop if ten iterations gain less than this share of the objective. None: 1e-4.
-    random_state : int, RandomState or None, default None
-        Seed of ``sample``.
-    n_jobs : int, optional
-    verbose : int
+        Stop if ten iterations gain less than this share of the objective; 1e-4 by default.
+    features, start_end, all_states, all_transitions, min_count, max_iter, on_infeasible, random_state, n_jobs, verbose
+        As in :class:`ChainCRF`.
 
     Attributes
     ----------
@@ -135,13 +126,27 @@ class JointCRF(SequenceEstimator):
     {'name': ['B', 'O'], 'pos': ['NOUN', 'VERB']}
     """
 
+    tasks: Sequence[str] | None = None
+    scheme: str | Mapping[str, str | None] | None = None
+    l2: float = 1.0
+    expectations: Sequence[Expectation] | Keeper | None = None
+    joint_features: str | Sequence[str] | None = "all"
+    joint_transitions: bool = False
+    features: Transformer | None = None
+    start_end: bool = True
+    all_states: bool = False
+    all_transitions: bool = False
+    min_count: int = 1
+    max_iter: int | None = None
+    tol: float | None = None
+
     _kind = "joint"
-    tasks_: list[str]
-    classes_: dict[str, np.ndarray]
-    model_: JointModel
-    theta_: np.ndarray
-    expectations_: list[Any]
-    _names: TaskLabels
+    tasks_: list[str] = field(init=False)
+    classes_: dict[str, np.ndarray] = field(init=False)
+    model_: JointModel = field(init=False)
+    theta_: np.ndarray = field(init=False)
+    expectations_: list[Any] = field(init=False)
+    _names: TaskLabels = field(init=False)
     _parameters: ClassVar[Table] = {
         **SEQUENCE_PARAMETERS,
         "tasks": optional(list_of("a list of names", str)),
@@ -163,47 +168,6 @@ class JointCRF(SequenceEstimator):
         "stopped_because_",
         "expectations_",
     )
-
-    def __init__(
-        self,
-        *,
-        tasks: Sequence[str] | None = None,
-        scheme: str | Mapping[str, str | None] | None = None,
-        rules: RulesLike | None = None,
-        on_infeasible: str = "raise",
-        l2: float = 1.0,
-        expectations: Sequence[Expectation] | Keeper | None = None,
-        joint_features: str | Sequence[str] | None = "all",
-        joint_transitions: bool = False,
-        features: Transformer | None = None,
-        start_end: bool = True,
-        all_states: bool = False,
-        all_transitions: bool = False,
-        min_count: int = 1,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.tasks = tasks
-        self.scheme = scheme
-        self.rules = rules
-        self.on_infeasible = on_infeasible
-        self.l2 = l2
-        self.expectations = expectations
-        self.joint_features = joint_features
-        self.joint_transitions = joint_transitions
-        self.features = features
-        self.start_end = start_end
-        self.all_states = all_states
-        self.all_transitions = all_transitions
-        self.min_count = min_count
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # --- learning ---------------------------------------------------------------------------------
 

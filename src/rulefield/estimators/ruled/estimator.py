@@ -1,6 +1,7 @@
 """A model of sequences with rules whose weights are learned on held-out data."""
 
 import copy
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -74,6 +75,7 @@ class RuledMetadata(TypedDict):
     given: bool
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RuledCRF(SequenceEstimator):
     """Finds out, on held-out data, which rules a chain or segments should follow and what breaking them costs.
 
@@ -99,14 +101,9 @@ class RuledCRF(SequenceEstimator):
         Draws weights toward residual prices.
     tau : float, optional
         Fixes tau instead of choosing it (the one nearest to 1 that is within one standard error of the best).
-    on_infeasible : {"raise", "relax"}, default "raise"
-        What predictions do where hard rules contradict each other, as in :class:`ChainCRF`.
     random_state : int, optional
         Order of sequences, and their folds.
-    n_jobs : int, optional
-        Threads (-1: one per core). The result is the same for any number.
-    verbose : int, default 0
-        1 shows a progress bar.
+    on_infeasible, n_jobs, verbose : as in :class:`ChainCRF`
 
     Attributes
     ----------
@@ -137,15 +134,22 @@ class RuledCRF(SequenceEstimator):
         How it ended, in words.
     """
 
-    method: str
-    estimator_: Inner
-    rules_: list[Rule]
-    report_: list[RuleReport]
-    gains_: list[Gain]
-    vetoed_: bool
-    tau_: float | None
-    n_candidates_: int
-    n_kept_: int
+    estimator: Inner | CrossFitted | None = field(default=None, kw_only=False)
+    rules: RulesLike | str = "find"  # type: ignore[assignment]
+    method: str = "soft"
+    cv: int | str | None = None
+    max_rules: int | None = 20
+    l2: float = 1.0
+    tau: float | None = None
+
+    estimator_: Inner = field(init=False)
+    rules_: list[Rule] = field(init=False)
+    report_: list[RuleReport] = field(init=False)
+    gains_: list[Gain] = field(init=False)
+    vetoed_: bool = field(init=False)
+    tau_: float | None = field(init=False)
+    n_candidates_: int = field(init=False)
+    n_kept_: int = field(init=False)
 
     _kind = "ruled"
     _parameters: ClassVar[Table] = {
@@ -174,33 +178,6 @@ class RuledCRF(SequenceEstimator):
         "converged_",
         "stopped_because_",
     )
-
-    def __init__(
-        self,
-        estimator: Inner | CrossFitted | None = None,
-        *,
-        rules: RulesLike | str = "find",
-        method: str = "soft",
-        cv: int | str | None = None,
-        max_rules: int | None = 20,
-        l2: float = 1.0,
-        tau: float | None = None,
-        on_infeasible: str = "raise",
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.estimator = estimator
-        self.rules = rules
-        self.method = method
-        self.cv = cv
-        self.max_rules = max_rules
-        self.l2 = l2
-        self.tau = tau
-        self.on_infeasible = on_infeasible
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -333,11 +310,11 @@ class RuledCRF(SequenceEstimator):
             head += "; learned weights are not used: there they lose tokens, prove nothing or fix next to nothing"
         return "\n".join([head, *map(str, rows)])
 
-    @property
+    @property  # type: ignore[misc]
     def _encoder(self) -> InputEncoder:  # type: ignore[override]
         return self.estimator_._encoder
 
-    @property
+    @property  # type: ignore[misc]
     def classes_(self) -> np.ndarray:
         """Labels, sorted."""
         return self.estimator_.classes_

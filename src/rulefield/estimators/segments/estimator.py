@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,7 +33,6 @@ from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
     LabelsLike,
-    RandomState,
     RulesLike,
     SequencesLike,
     Transformer,
@@ -60,6 +60,7 @@ class Segment(NamedTuple):
     type: Any
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SegmentCRF(SequenceEstimator):
     r"""Semi-Markov conditional random field: labels whole segments, with features of segments.
 
@@ -74,31 +75,16 @@ class SegmentCRF(SequenceEstimator):
         Strength of the penalties.
     scheme : {None, "BIO", "IOB1", "IOE1", "IOE2", "BIOES", "BILOU"}
         How ``y`` writes segments. Without a scheme a segment is a maximal run of one label.
-    features : transformer, optional
-        As in :class:`ChainCRF`.
     lexicons : mapping of name to phrases, optional
         Being, as a whole, an entry of a lexicon is a feature of a segment. Needs plain tokens in ``X``.
     max_length : int, optional
         Most tokens in a segment; by default the longest of each label in training.
     boundary_features : bool
         Whether features of a segment's first and last token have weights of their own.
-    all_states, all_transitions : bool
-        Weights for all feature/label pairs (transitions), not only for those seen in training.
-    min_count : int
-        Feature/label pairs seen less often get no weight.
-    rules : list of rules, optional
-        What predictions obey or pay for, in the language of :mod:`rulefield.rules`; ``fit`` learns without them.
-    on_infeasible : {"raise", "relax"}
-        Where no segmentation obeys the hard rules: raise, naming rules that clash, or break them as little as possible.
     max_iter : int, optional
-    tol : float, optional
-        Stop where the objective improves by less than this share over ten iterations.
-    random_state : int or RandomState, optional
-        Seed of ``sample``.
-    n_jobs : int, optional
-        Threads (-1: one per core). The result is the same for any number.
-    verbose : int
-        1 shows a progress bar.
+        Most iterations; 500 by default.
+    features, all_states, all_transitions, min_count, tol, rules, on_infeasible, random_state, n_jobs, verbose
+        As in :class:`ChainCRF`.
 
     Attributes
     ----------
@@ -123,13 +109,26 @@ class SegmentCRF(SequenceEstimator):
     [Segment(start=0, stop=2, type='name'), Segment(start=2, stop=3, type='year')]
     """
 
+    l1: float = 0.0
+    l2: float = 1.0
+    scheme: str | None = None
+    features: Transformer | None = None
+    lexicons: Mapping[str, Iterable[str | Sequence[str]]] | None = None
+    max_length: int | None = None
+    boundary_features: bool = True
+    all_states: bool = False
+    all_transitions: bool = False
+    min_count: int = 1
+    max_iter: int | None = None
+    tol: float | None = None
+
     _kind = "segments"
-    classes_: np.ndarray
-    model_: SegmentModel
-    theta_: np.ndarray
-    _lexicons: LexiconMatcher
-    _token_labels: list[Any]
-    _coder: SegmentCoder
+    classes_: np.ndarray = field(init=False)
+    model_: SegmentModel = field(init=False)
+    theta_: np.ndarray = field(init=False)
+    _lexicons: LexiconMatcher = field(init=False)
+    _token_labels: list[Any] = field(init=False)
+    _coder: SegmentCoder = field(init=False)
     _saved = ("_token_labels", "model_", "theta_", "log_", "n_iter_", "converged_", "stopped_because_")
     _parameters: ClassVar[Table] = {
         **SEQUENCE_PARAMETERS,
@@ -140,45 +139,6 @@ class SegmentCRF(SequenceEstimator):
         "max_length": optional(whole(1)),
         "boundary_features": FLAG,
     }
-
-    def __init__(
-        self,
-        *,
-        l1: float = 0.0,
-        l2: float = 1.0,
-        scheme: str | None = None,
-        features: Transformer | None = None,
-        lexicons: Mapping[str, Iterable[str | Sequence[str]]] | None = None,
-        max_length: int | None = None,
-        boundary_features: bool = True,
-        all_states: bool = False,
-        all_transitions: bool = False,
-        min_count: int = 1,
-        rules: RulesLike | None = None,
-        on_infeasible: str = "raise",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.l1 = l1
-        self.l2 = l2
-        self.scheme = scheme
-        self.features = features
-        self.lexicons = lexicons
-        self.max_length = max_length
-        self.boundary_features = boundary_features
-        self.all_states = all_states
-        self.all_transitions = all_transitions
-        self.min_count = min_count
-        self.rules = rules
-        self.on_infeasible = on_infeasible
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # --- learning ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -55,6 +56,7 @@ def _is_tokenizer(value: object) -> bool:
     return value is None or isinstance(value, str) or callable(value)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TextParser(SavedModel):
     """Cut texts into labeled fields: addresses, citations, names, invoices, log lines.
 
@@ -93,6 +95,10 @@ class TextParser(SavedModel):
     {'name': 'Grace Hopper', 'year': '1952'}
     """
 
+    model: Any = None
+    tokenizer: Any = "auto"
+    on_cut: str = "split"
+
     _kind = "text"
     _parameters: ClassVar[Table] = {
         "model": optional(Requirement("a ChainCRF, RuledCRF or SegmentCRF", _labels_sequences)),
@@ -103,11 +109,6 @@ class TextParser(SavedModel):
     }
     _saved = ("labels_", "tokenizer_scores_")
     _given_to_load = ("tokenizer", "features")
-
-    def __init__(self, *, model: Any = None, tokenizer: Any = "auto", on_cut: str = "split"):
-        self.model = model
-        self.tokenizer = tokenizer
-        self.on_cut = on_cut
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any = "words") -> "TextParser":

@@ -26,12 +26,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LIMIT = 10.0
 SHARES = {
-    "models": 9, "bytes": 1, "rules": 3, "expectations": 1, "columns": 2, "json lines": 2, "templates": 1,
-    "chain certificates": 2, "graph certificates": 2, "foreign models": 1, "crfsuite models": 1,
+    "models": 9, "bytes": 1, "rules": 3, "expectations": 1, "columns": 2, "json lines": 2,
+    "chain certificates": 2, "graph certificates": 2, "crfsuite models": 1,
     "formats": 3, "pages": 2, "configs": 2, "graph files": 1, "proof files": 2,
 }  # fmt: skip
 """Parts of the time that each family gets."""
-TEXTS = ("rules", "expectations", "columns", "json lines", "templates", "foreign models", "formats", "pages", "configs",
+TEXTS = ("rules", "expectations", "columns", "json lines", "formats", "pages", "configs",
          "graph files")  # fmt: skip
 SHOWN = 20
 """Findings that are printed; all are counted."""

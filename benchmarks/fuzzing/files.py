@@ -175,14 +175,12 @@ def altered_graph_file(rng):
 
 @cache
 def crfsuite_model():
-    from rulefield.encode.foreign.crfsuite_write import crfsuite_bytes
-    from rulefield.encode.foreign.weights import ForeignChain
+    from rulefield.encode.crfsuite import CrfsuiteChain, crfsuite_bytes
 
-    return crfsuite_bytes(ForeignChain(**{
+    return crfsuite_bytes(CrfsuiteChain(**{
         "labels": ["N", "V"], "features": ["w=the", "w=Ada", "bias"], "transitions": np.array([[0.5, -1.0], [0.25, 2.0]]),
         "state_feature": np.array([0, 1, 2, 2]), "state_label": np.array([0, 1, 0, 1]),
         "state_weight": np.array([1.0, 0.5, -0.25, 0.1]),
-        "step_feature": np.zeros(0, int), "step_pair": np.zeros(0, int), "step_weight": np.zeros(0),
     }))  # fmt: skip
 
 

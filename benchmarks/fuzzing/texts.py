@@ -1,4 +1,4 @@
-"""Altered texts: rules, expectations, files, templates, models of other tools; refused with a sentence, or read and used."""
+"""Altered texts: rules, expectations, files; refused with a sentence, or read and used."""
 
 import tempfile
 from functools import cache
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import rulefield as rf
 from rulefield.cli.corpus import read_corpus, with_labels
-from rulefield.encode.templates import Template
 from rulefield.exceptions import RulefieldError
 from rulefield.rules import expectation_text, text
 
@@ -37,50 +36,6 @@ JSON_LINES = """{"tokens": ["the", "Ada"], "labels": ["O", "B-name"]}
 {"tokens": [["the", "DT"], ["Ada", "NN"]], "labels": ["O", null]}
 {"features": [{"word": "the", "n": 3.5, "x": {"y": ["a", "b"]}}], "labels": [["O", "B-name"]]}
 {"tokens": [], "labels": []}
-"""
-TEMPLATE = "# words\nU00:%x[-2,0]\nU01:%x[0,0]/%x[1,1]\nU02:%x[0,1]\n\nB\nB01:%x[0,0]\n"
-CRFPP = (
-    """version: 100
-cost-factor: 1
-maxid: 14
-xsize: 2
-
-N
-V
-
-U0:%x[0,0]
-U1:%x[-1,1]/%x[0,1]
-B
-B2:%x[0,1]
-
-0 U0:the
-2 U0:Ada
-4 U1:DT/NNP
-6 B
-10 B2:NNP
-
-"""
-    + "0.5\n-1.25\n" * 7
-)
-WAPITI = """#mdl#2#5
-#rdr#4/1/0
-10:u0:%X[0,0],
-17:*1:%t[0,1,"^N\\a"],
-1:b,
-14:b2:%m[0,0,"a"],
-#qrk#2
-1:N,
-1:V,
-#qrk#4
-6:u0:the,
-7:*1:true,
-1:b,
-4:b2:a,
-0=0x1.8p+0
-3=-0x1p-1
-5=0x1p+0
-9=0x1.4p+1
-13=0x1p-3
 """
 SNIPPETS = ["'", '"', "(", ")", "[", "]", "{", "}", "&a ", "*a", "- ", ": ", "\t", "\n", "\0", "\\", "%x[", "-1", "9" * 30,
             "1e999", "9" * 5000, "NaN", "null", "true", "!!python/object:os.system", "<<: ", "~", "|", ">", "(a+)+$",
@@ -154,28 +109,6 @@ def altered_json_lines(rng):
     return _corpus(rng, _some_lines(rng, JSON_LINES), ".jsonl")
 
 
-def altered_template(rng):
-    """Apply an altered template."""
-    given = mutated(rng, TEMPLATE)
-    try:
-        Template(given).fit([]).transform([[("the", "DT"), ("Ada", "NNP")], []])
-    except RulefieldError:
-        return "refused", given
-    return "used", given
-
-
-def altered_foreign_model(rng):
-    """Open an altered model of CRF++ or Wapiti and use it."""
-    original, opened = ((CRFPP, rf.compat.load_crfpp), (WAPITI, rf.compat.load_wapiti))[int(rng.integers(2))]
-    given = mutated(rng, original)
-    try:
-        crf = opened(given.encode("utf-8", "surrogatepass"))
-        crf.predict_marginals([[("the", "DT"), ("Ada", "NNP")]])
-    except RulefieldError:
-        return "refused", given
-    return "used", given
-
-
 def _some_lines(rng, text):
     entries = text.replace("\n- ", "\n\0- ").split("\0") if text.startswith("- ") else text.splitlines(keepends=True)
     return "".join(entries[i] for i in rng.choice(len(entries), size=int(rng.choice([1, 1, 1, 2])), replace=False))
@@ -206,6 +139,4 @@ FAMILIES = {
     "expectations": altered_expectations,
     "columns": altered_columns,
     "json lines": altered_json_lines,
-    "templates": altered_template,
-    "foreign models": altered_foreign_model,
 }

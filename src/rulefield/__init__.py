@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield.estimators.ruled.held_out import cross_fit as cross_fit
     from rulefield.estimators.saving import load as load
     from rulefield.estimators.segments.estimator import SegmentCRF as SegmentCRF
-    from rulefield.estimators.text.foreign import load_crfsuite as load_crfsuite
+    from rulefield.estimators.text.crfsuite import load_crfsuite as load_crfsuite
     from rulefield.estimators.text.parser import TextParser as TextParser
     from rulefield.report.page import write_report as write_report
     from rulefield.report.suggest import suggest as suggest
@@ -63,7 +63,7 @@ _PUBLIC = {
     "cross_fit": "estimators.ruled.held_out",
     "decode_scores": "estimators.chain.scores",
     "load": "estimators.saving",
-    "load_crfsuite": "estimators.text.foreign",
+    "load_crfsuite": "estimators.text.crfsuite",
     "open_corpus": "encode.corpora.corpus",
     "suggest": "report.suggest",
     "write_corpus": "estimators.corpora",

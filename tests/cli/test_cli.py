@@ -38,7 +38,6 @@ def folder(tmp_path_factory):
     (root / "test.conll").write_text(columns(NEW, NEW_LABELS))
     (root / "train.jsonl.gz").write_bytes(gzip.compress(jsonl(TOKENS, LABELS).encode()))
     (root / "test.jsonl").write_text(jsonl(NEW, NEW_LABELS))
-    (root / "template").write_text("U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[1,0]\nB\n")
     (root / "rules.yaml").write_text("- name: one city\n  rule: segments('city') == 1\n")
     return root
 
@@ -108,9 +107,9 @@ def test_standard_input_and_probabilities_in_columns(run, folder, model, monkeyp
     assert 0 <= float(first[2]) <= 1
 
 
-def test_train_from_json_lines_with_a_template_and_dev_data(run, folder):
-    made = folder / "template.rf"
-    arguments = ["--template", folder / "template", "--dev", folder / "test.jsonl", "--max-iter", 15]
+def test_train_from_json_lines_with_dev_data(run, folder):
+    made = folder / "lines.rf"
+    arguments = ["--dev", folder / "test.jsonl", "--max-iter", 15]
     code, _, said = run("train", folder / "train.jsonl.gz", "-o", made, *arguments)
     assert code == 0
     assert "60 sequences" in said
@@ -251,10 +250,6 @@ def test_mistakes_end_with_one_sentence(run, folder, model):
         (["train", folder / "new.conll", "-o", folder / "x.rf"], "has one column"),
         (["train", folder / "train.conll", "-o", folder / "train.conll"], "is also an input"),
         (["train", folder / "train.conll", "-o", folder / "x.rf", "--scheme", "BIOX"], "scheme must be one of"),
-        (
-            ["train", folder / "train.conll", "-o", folder / "x.rf", "--template", folder / "rules.yaml"],
-            "template line 1",
-        ),
         (["rules", "check", folder / "none.yaml"], "none.yaml"),
         (["demo", "--data", "poems"], "--data must be one of"),
     ]

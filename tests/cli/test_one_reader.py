@@ -247,9 +247,8 @@ SAID_BY = {  # the commands of which a module of the command line speaks
     "demo": ["demo"],
     "inspection": ["inspect"],
 }
-ELSEWHERE = {  # what only some commands reach: names of formats to write (convert, next), Wapiti's own
+ELSEWHERE = {  # what only some commands reach: names of formats to write (convert, next)
     ("encode/formats/__init__", "--to"),
-    ("encode/foreign/wapiti", "--autouni"),
 }
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 

@@ -89,7 +89,7 @@ def test_a_bad_options_file_gets_a_sentence(tmp_path, content, match):
         run("train", "x.conll", "-o", "m.rf", "--config", tmp_path / "run.yaml")
 
 
-@pytest.mark.parametrize(("option", "value"), [("--template", "t"), ("--tasks", "a=1"), ("--initial-label", "O")])
+@pytest.mark.parametrize(("option", "value"), [("--tasks", "a=1"), ("--initial-label", "O")])
 def test_options_of_tokens_are_refused(tmp_path, option, value):
     write_documents(DOCUMENTS, tmp_path / "a.xml", "xml")
     with pytest.raises(rf.exceptions.RulefieldError):

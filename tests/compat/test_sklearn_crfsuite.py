@@ -15,8 +15,7 @@ from rulefield import rules as r
 from rulefield.compat import sklearn_crfsuite
 from rulefield.compat.sklearn_crfsuite import CRF, metrics, scorers
 from rulefield.compat.sklearn_crfsuite.tagger import model_info
-from rulefield.encode.foreign.crfsuite import read_crfsuite
-from rulefield.encode.foreign.crfsuite_write import hash_little
+from rulefield.encode.crfsuite import hash_little, read_crfsuite
 from rulefield.exceptions import InputError
 
 

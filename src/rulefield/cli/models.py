@@ -117,17 +117,12 @@ def refuse_options(options: TrainOptions, names: Sequence[str], why: str) -> Non
 
 
 def choose_features(tokens: list[Any], options: TrainOptions) -> Any:
-    """Return a template, features of tokens, or None if the file holds features; hashed if so asked."""
+    """Return features of tokens, or None if the file holds features; hashed if so asked."""
     from rulefield.encode.keyed.hashed import HashedFeatures
-    from rulefield.encode.templates import Template
     from rulefield.encode.tokens import TokenFeatures
 
     plain = isinstance(next((token for sequence in tokens for token in sequence), ""), (str, tuple))
-    if options.template is not None and not plain:
-        raise InputError("--template works on tokens, but the file holds features; leave one of them out.")
     made: Any = TokenFeatures() if plain else None
-    if options.template is not None:
-        made = Template.from_file(options.template)
     return made if options.hash_bits is None else HashedFeatures(made, hash_bits=options.hash_bits)
 
 

@@ -85,7 +85,6 @@ class ReadOptions(FileOptions):
 class TrainOptions:
     """What ``train`` is asked for, but for files."""
 
-    template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None
     scheme: Scheme = "auto"
     l1: Annotated[str, typer.Option(help="L1 penalty, or auto: by held-out likelihood.")] = "auto"
     l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto"

@@ -60,7 +60,7 @@ def train(
     """Learn a model from labeled sequences, or a parser from annotated texts."""
     files = files or []
     rules = None if options.rules == LEARN else options.rules
-    protect_inputs(model, [*files, *(name for name in (dev, options.template, rules, options.expect) if name)])
+    protect_inputs(model, [*files, *(name for name in (dev, rules, options.expect) if name)])
     if not files and not options.corpus:
         raise InputError("train needs labeled files, or --corpus with a folder of encoded parts.")
     if options.reading.form == "auto" and are_pages(files):
@@ -129,7 +129,7 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
 
     refuse_options(
         options,
-        ("template", "unknown", "tasks", "expect", "initial_label", "corpus", "cluster"),
+        ("unknown", "tasks", "expect", "initial_label", "corpus", "cluster"),
         "works on tokens and labels, but the files hold annotated texts; leave it out",
     )
     documents = [document for name in files for document in _annotated(name, options)]
@@ -230,8 +230,7 @@ def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
     from rulefield.estimators.corpora import open_corpus, write_corpus
 
     if not files:
-        names = ("template", "hash_bits")
-        refuse_options(options, names, "goes with files to encode; the corpus has its features")
+        refuse_options(options, ("hash_bits",), "goes with files to encode; the corpus has its features")
         return open_corpus(str(options.corpus))
     features = choose_features(_labeled(files[0], options).tokens, options)
 

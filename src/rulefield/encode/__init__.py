@@ -1,1 +1,1 @@
-"""From what users have to what models read: features, templates, label schemes."""
+"""From what users have to what models read: features, label schemes."""

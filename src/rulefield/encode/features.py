@@ -118,7 +118,7 @@ def refuse_columns(X: Sequence[Any]) -> None:
     if set(map(type, tokens)) == {tuple} and set(map(len, tokens)) == {len(first)}:
         raise InputError(
             f"every token is a tuple of {len(first)} strings, such as {first!r}, which may be columns or features; write "
-            "features=rf.TokenFeatures() (or a Template) for columns, the word first, or give lists of feature strings."
+            "features=rf.TokenFeatures() for columns, the word first, or give lists of feature strings."
         )
 
 

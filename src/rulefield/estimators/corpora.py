@@ -31,7 +31,6 @@ from rulefield.encode.corpora.mapped import MappedArrays, array_bytes, write_arr
 from rulefield.encode.formats.columns import ColumnFile
 from rulefield.encode.keyed.hashed import HashedFeatures
 from rulefield.encode.labels import LabelEncoder
-from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.estimators.inputs import InputEncoder
@@ -260,7 +259,7 @@ def _row_by_row(features: Transformer | None) -> Transformer | None:
     """Return what makes features of one part, without learning from it."""
     if isinstance(features, HashedFeatures):
         return HashedFeatures(_row_by_row(features.features), hash_bits=features.hash_bits)
-    if features is None or isinstance(features, (TokenFeatures, Template)):
+    if features is None or isinstance(features, TokenFeatures):
         return features
     return _RowTransformer(features)
 

@@ -16,7 +16,6 @@ from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
 from rulefield.encode.keyed.hashed import BucketNames, HashedFeatures
 from rulefield.encode.keyed.tokens import CrowdedError, GroupNumbers, TokenKeys
-from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Buckets
 from rulefield.estimators.saving import Packer, State, given_or, pack_or_name
@@ -43,7 +42,7 @@ class InputEncoder:
     Parameters
     ----------
     features : transformer or None
-        Turns tokens into features first (:class:`TokenFeatures`, a CRF++ template, or any object whose
+        Turns tokens into features first (:class:`TokenFeatures`, or any object whose
         ``transform`` gives feature dicts or lists). None reads feature dicts and lists as they are, and plain
         string tokens through ``TokenFeatures()``.
     labels : list, optional
@@ -141,7 +140,7 @@ class InputEncoder:
             raise InputError(
                 "sequences with scores (rf.Scored) are taken from a list, not from an iterator and not into a corpus."
             )
-        learns = hasattr(self.maker, "fit") and not isinstance(self.maker, (TokenFeatures, Template))
+        learns = hasattr(self.maker, "fit") and not isinstance(self.maker, TokenFeatures)
         form = input_form(first)
         if learns or not first or form in (InputForm.sequences, InputForm.matrices):
             return self._fitted([*first, *X])
@@ -337,7 +336,7 @@ class InputEncoder:
         assert features is not None
         if isinstance(X, CutTexts):
             X = list(X)
-        if not isinstance(features, (TokenFeatures, Template)):  # another one may need to see all of it
+        if not isinstance(features, TokenFeatures):  # another one may need to see all of it
             return iter([features.transform(X)])
         return (features.transform(X[i : i + PORTION]) for i in range(0, max(len(X), 1), PORTION))
 

@@ -75,9 +75,7 @@ ESTIMATORS = {
     "GeneralizedExpectation": "rulefield.estimators.expectations",
     "HashedFeatures": "rulefield.encode.keyed.hashed",
     "PosteriorRegularization": "rulefield.estimators.expectations",
-    "Template": "rulefield.encode.templates",
     "TokenFeatures": "rulefield.encode.tokens",
-    "WapitiPatterns": "rulefield.encode.foreign.wapiti_patterns",
 }
 """Objects that their constructor's parameters make again, by the module that holds them."""
 

@@ -13,11 +13,9 @@ from sklearn.exceptions import NotFittedError
 from rulefield.compat.sklearn_crfsuite.metrics import flat_accuracy_score
 from rulefield.compat.sklearn_crfsuite.tagger import ModelInfo, Tagger, as_items, model_info
 from rulefield.compat.sklearn_crfsuite.training import DEFAULTS, ONLINE_PARAMETERS, Trainer, TrainingLog, options_of
-from rulefield.encode.foreign.crfsuite import read_crfsuite
-from rulefield.encode.foreign.crfsuite_write import crfsuite_bytes
-from rulefield.encode.foreign.weights import ForeignChain
+from rulefield.encode.crfsuite import CrfsuiteChain, crfsuite_bytes, read_crfsuite
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.text.foreign import chain_of_weights
+from rulefield.estimators.text.crfsuite import chain_of_weights
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.outputs import write_whole
@@ -80,7 +78,7 @@ calibration_max_trials
     """
 
     training_log_: TrainingLog | None = None
-    _weights: ForeignChain | None = None
+    _weights: CrfsuiteChain | None = None
     _chain: ChainCRF | None = None
     _tagger: Tagger | None = None
     _bytes: bytes | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.encode.foreign.weights import ForeignChain
+from rulefield.encode.crfsuite import CrfsuiteChain
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.exceptions import InputError
 from rulefield.outputs import write_whole
@@ -36,7 +36,7 @@ class ModelInfo:
     transitions: dict[tuple[str, str], float]
 
 
-def model_info(weights: ForeignChain, size: int) -> ModelInfo:
+def model_info(weights: CrfsuiteChain, size: int) -> ModelInfo:
     """Return the weights of a chain by their names; ``size`` is that of its file."""
     chain = weights.without_zeros()
     names, labels = chain.features, chain.labels

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.crfsuite import CrfsuiteChain
 from rulefield.encode.features import FeatureEncoder
-from rulefield.encode.foreign.weights import ForeignChain
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.parameters import FLAG, Requirement, check_value, either, number, one_of, whole
@@ -137,7 +137,7 @@ class Trainer:
             self.model = _with_weights(self.model, seen >= options["min_freq"])
         self.log = TrainingLog(self.model.size)
 
-    def train(self, algorithm: str, dev: tuple[Any, Any] | None, show: Callable[[str], None] | None) -> ForeignChain:
+    def train(self, algorithm: str, dev: tuple[Any, Any] | None, show: Callable[[str], None] | None) -> CrfsuiteChain:
         """Learn; ``show`` is given one line per iteration."""
         held_out = None if dev is None else (self.encoder.transform(dev[0]), [list(labels) for labels in dev[1]])
 
@@ -181,20 +181,18 @@ class Trainer:
             "instance_accuracy_float": sequence_accuracy(y, found),
         }
 
-    def _weights(self, theta: np.ndarray) -> ForeignChain:
+    def _weights(self, theta: np.ndarray) -> CrfsuiteChain:
         model, m = self.model, self.model.n_labels
         counts: np.ndarray = np.diff(model.pairs.ptr).astype(np.int64)
         transitions = np.zeros((m, m))
         transitions[model.transition_from, model.transition_to] = model.layout.transition(theta)
-        nothing = np.zeros(0, np.int64)
-        return ForeignChain(
+        return CrfsuiteChain(
             [str(label) for label in self.names.classes_],
             self.encoder.names,
             np.repeat(np.arange(len(counts)), counts),
             model.pairs.label.astype(np.int64),
             model.layout.state(theta).copy(),
             transitions,
-            *(nothing, nothing, np.zeros(0)),
         ).without_zeros()
 
 

@@ -9,7 +9,7 @@ import pytest
 import rulefield as rf
 from rulefield import rules as r
 from rulefield.datasets import make_addresses
-from rulefield.encode.foreign.crfsuite import read_crfsuite
+from rulefield.encode.crfsuite import MOST_LABELS, CrfsuiteChain, crfsuite_bytes, read_crfsuite
 from rulefield.exceptions import ModelFileError
 
 
@@ -79,3 +79,12 @@ def test_damaged_files_are_refused(trained):
     assert refused > 100
     with pytest.raises(ModelFileError, match="there is no model file"):
         read_crfsuite("nowhere.crfsuite")
+
+
+def test_a_file_that_names_thousands_of_labels_is_refused():
+    n = MOST_LABELS + 1
+    chain = CrfsuiteChain(
+        [f"L{i}" for i in range(n)], ["a"], np.zeros(1, int), np.zeros(1, int), np.ones(1), np.zeros((n, 0))
+    )
+    with pytest.raises(ModelFileError, match="labels; 5000 are the most"):
+        read_crfsuite(crfsuite_bytes(chain))

@@ -1,20 +1,15 @@
 """Scores against definitions: sets of chunks found by conlleval's tables, plain counting."""
 
-import pickle
-from itertools import chain, product
+from itertools import chain
 
 import numpy as np
 import pytest
-import seqeval.scheme
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator
 from sklearn.metrics import f1_score
-from sklearn.model_selection import cross_val_score
 
-from oracles.label_schemes import conlleval_chunks, pieces, possible, split
+from oracles.label_schemes import conlleval_chunks, pieces, split
 from rulefield import metrics
-from rulefield.encode.spans import SegmentTable, spans
 from rulefield.exceptions import InputError, LabelError
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
@@ -50,57 +45,6 @@ def test_span_counts_are_those_of_conlleval(tags, scheme, data):
     assert metrics.span_precision(y_true, y_pred, scheme=scheme) == pytest.approx(p)
     assert metrics.span_recall(y_true, y_pred, scheme=scheme) == pytest.approx(r)
     assert metrics.span_f1(y_true, y_pred, scheme=scheme) == pytest.approx(2 * p * r / (p + r) if p + r else 0)
-
-
-SEQEVAL = {"BIO": "IOB2", "IOB1": "IOB1", "BIOES": "IOBES", "BILOU": "BILOU", "IOE2": "IOE2"}
-PREFIXES = {"BIO": "BI", "IOB1": "BI", "BIOES": "BIES", "BILOU": "BILU", "IOE2": "IE", "IOE1": "IE"}
-
-
-def strict_spans(labels, scheme):
-    table = SegmentTable(sorted(set(labels)), scheme)
-    ids = np.array([table.labels.index(label) for label in labels])
-    found = table.find_strictly(ids, np.array([len(ids)]))
-    return [(int(a), int(b) + 1, table.types[k]) for a, b, k in zip(*found)]
-
-
-@pytest.mark.parametrize("scheme", SEQEVAL)
-def test_strict_segments_are_those_of_seqeval(scheme):
-    oracle = getattr(seqeval.scheme, SEQEVAL[scheme])
-    tags = ["O", *(f"{p}-{k}" for p in PREFIXES[scheme] for k in "xy")]
-    for n in (1, 2, 3, 4) if len(tags) < 8 else (1, 2, 3):
-        for labels in product(tags, repeat=n):
-            expected = [(e.start, e.end, e.tag) for e in seqeval.scheme.Tokens(list(labels), oracle).entities]
-            assert strict_spans(labels, scheme) == expected, labels
-
-
-@pytest.mark.parametrize("scheme", PREFIXES)
-def test_strict_segments_of_possible_sequences_are_all_of_them(scheme):
-    tags = ["O", *(f"{p}-{k}" for p in PREFIXES[scheme] for k in "xy")]
-    for labels in product(tags, repeat=3):
-        if possible(labels, scheme):
-            assert strict_spans(labels, scheme) == [tuple(s) for s in spans(labels, scheme)], labels
-
-
-@pytest.mark.parametrize(("scheme", "tags"), [("BIO", TAGS), ("BIOES", BIOES)])
-@settings(max_examples=100, deadline=None)
-@given(data=st.data())
-def test_strict_scores_are_those_of_seqeval(scheme, tags, data):
-    y_true, y_pred = unzip(data.draw(pairs(tags)))
-    oracle = getattr(seqeval.scheme, SEQEVAL[scheme])
-    found, gold = (
-        {(i, e.start, e.end, e.tag) for i, row in enumerate(y) for e in seqeval.scheme.Tokens(row, oracle).entities}
-        for y in (y_pred, y_true)
-    )
-    total = metrics._total(metrics.span_counts(y_true, y_pred, scheme=scheme, strict=True))
-    assert total == (len(gold & found), len(found), len(gold))
-
-
-def test_strict_levels_do_not_look_beyond_their_parent():
-    labels = ["B-a/B-x", "I-a/I-x", "B-a/I-x", "O"]
-    table = SegmentTable(sorted(set(labels)), "BIO")
-    ids = np.array([table.labels.index(label) for label in labels])
-    first, last, _ = table.find_strictly(ids, np.array([4]), level=1)
-    assert (first.tolist(), last.tolist()) == ([0], [1])
 
 
 def test_levels_of_hierarchical_labels():
@@ -182,29 +126,6 @@ def test_reports():
     assert "micro avg" in text
     assert "O" in metrics.token_report(true, pred, output_dict=True)
     assert "O" not in metrics.token_report(true, pred, output_dict=True, exclude=["O"])
-
-
-class Constant(BaseEstimator):
-    def fit(self, X, y):
-        return self
-
-    def predict(self, X):
-        made = np.empty(len(X), dtype=object)
-        made[:] = [["B-x", "O"] for _ in X]
-        return made
-
-
-def test_scorers():
-    y = np.empty(2, dtype=object)
-    y[:] = [["B-x", "O"], ["O", "O"]]
-    assert metrics.span_f1_scorer(Constant(), [0, 1], y) == pytest.approx(2 / 3)
-    assert metrics.token_accuracy_scorer(Constant(), [0, 1], y) == 0.75
-    assert metrics.sequence_accuracy_scorer(Constant(), [0, 1], y) == 0.5
-    copy = pickle.loads(pickle.dumps(metrics.span_f1_macro_scorer))
-    assert copy(Constant(), [0, 1], y) == pytest.approx(2 / 3)
-    for name in metrics._SCORERS:
-        assert name in dir(metrics)
-        assert cross_val_score(Constant(), [0, 1], y, scoring=getattr(metrics, name), cv=2).shape == (2,)
 
 
 def test_sequence_accuracy_is_a_plain_share():

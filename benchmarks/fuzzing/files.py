@@ -18,7 +18,7 @@ from rulefield.inference.graph.decode import decode_graph
 
 WORDS = ["Ada", "Lovelace", "wrote", "in", "1843", "&", "<é>"]
 NAMES = {
-    "table": "a.csv", "xml": "a.xml", "columns": "a.conll", "conllu": "a.conllu", "docbin": "a.spacy"
+    "table": "a.csv", "xml": "a.xml", "columns": "a.conll", "conllu": "a.conllu"
 }  # fmt: skip
 PAGE_XML = """<PcGts xmlns="http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15">
 <Page imageFilename="scan 1" imageWidth="200" imageHeight="300">
@@ -81,7 +81,7 @@ def documents():
 def written(name):
     """Files of one format, unaltered: bytes by name inside a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("folder" if name == "brat" else NAMES.get(name, "a.jsonl"))
+        path = Path(folder) / NAMES.get(name, "a.jsonl")
         write_documents(documents(), path, name)
         return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
 
@@ -91,7 +91,7 @@ def altered_format(rng):
     name, other = (str(rng.choice(sorted(FORMATS))) for _ in range(2))
     files = dict(written(name))
     which = str(rng.choice(sorted(files)))
-    if name == "docbin" or rng.random() < 0.1:
+    if rng.random() < 0.1:
         files[which] = mutated_bytes(rng, files[which])
     else:
         files[which] = mutated(rng, files[which].decode()).encode("utf-8", "surrogatepass")
@@ -100,10 +100,9 @@ def altered_format(rng):
             path = Path(folder) / inside
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        given = path.parent if name == "brat" else path
         try:
-            found = list(read_documents(given, name if rng.random() < 0.5 else "auto"))
-            write_documents(found, Path(folder) / ("out" if other == "brat" else "out.x"), other)
+            found = list(read_documents(path, name if rng.random() < 0.5 else "auto"))
+            write_documents(found, Path(folder) / "out.x", other)
         except RulefieldError:
             return "refused", which
     return "used", which

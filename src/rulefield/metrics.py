@@ -1,12 +1,11 @@
 """Scores of label sequences: segments as conlleval counts them, tokens, whole sequences; reports and scorers.
 
-Segments of impossible label sequences (``I-x`` after ``O``) are counted as the conlleval script counts them, unless
-``strict=True``, which takes a segment only where it is written as the scheme says (seqeval's strict mode).
+Segments of impossible label sequences (``I-x`` after ``O``) are counted as the conlleval script counts them.
 Tokens whose gold label is not exactly known (``None`` or a set) are left out of token scores; segment and
 sequence scores refuse them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -45,7 +44,7 @@ class Counts(NamedTuple):
 
 
 def span_counts(
-    y_true: Any, y_pred: Any, *, scheme: str | None = "auto", strict: bool = False, level: int | None = None
+    y_true: Any, y_pred: Any, *, scheme: str | None = "auto", level: int | None = None
 ) -> dict[str, Counts]:
     """Count the segments of each type.
 
@@ -54,9 +53,6 @@ def span_counts(
     y_true, y_pred : lists of label sequences
     scheme : str or None, default "auto"
         Label scheme; "auto" guesses it from the prefixes. Without one, runs of a label other than ``O`` are segments.
-    strict : bool
-        Count only segments written as the scheme says, as seqeval's strict mode does (for IOB1 and IOE1 name the scheme:
-        their labels look like those of BIO and IOE2).
     level : int or None
         Level of hierarchical labels, 0 the outermost; by default all levels together.
 
@@ -70,9 +66,8 @@ def span_counts(
     table = SegmentTable([str(name) for name in names], kind)
     levels = range(table.depth) if level is None else range(table.depth)[level : level + 1 or None]
     totals = np.zeros((3, len(table.types)), dtype=np.int64)
-    find = table.find_strictly if strict else table.find
     for k in levels:
-        gold, found = (find(ids, lengths, k) for ids in (true, pred))
+        gold, found = (table.find(ids, lengths, k) for ids in (true, pred))
         right = _right(gold, found, len(true))
         for row, kinds in enumerate((found[2][right], found[2], gold[2])):
             totals[row] += np.bincount(kinds, minlength=len(table.types))
@@ -202,23 +197,22 @@ def text_span_pairs(y_true: Any, y_pred: Any) -> list[SpanPair]:
     for i, (gold, found) in enumerate(zip(y_true, y_pred)):
         both = [sorted({Span(*span[:3]) for span in spans}) for spans in (gold, found)]
         right = [span for span in both[1] if span in both[0]]
-        pairs += [SpanPair(i, span, span) for span in right]
         left = [[span for span in spans if span not in right] for spans in both]
-        pairs += [SpanPair(i, *pair) for pair in _overlapping(*left)]
+        pairs += [SpanPair(i, span, span) for span in right]
+        pairs += [SpanPair(i, *pair) for pair in _paired(*left)]
     return pairs
 
 
-def _overlapping(gold: list[Span], found: list[Span]) -> list[tuple[Span | None, Span | None]]:
+def _paired(gold: list[Span], found: list[Span]) -> list[tuple[Span | None, Span | None]]:
     """Pair each found span with the first gold one that has its boundaries, or else overlaps it, and is not taken."""
     pairs: list[tuple[Span | None, Span | None]] = []
     rest = list(gold)
     for span in found:
-        same = (g for g in rest if g[:2] == span[:2])
-        near = (g for g in rest if g.start < span.stop and span.start < g.stop)
-        met = next(same, None) or next(near, None)
-        if met is not None:
-            rest.remove(met)
-        pairs.append((met, span))
+        near = [g for g in rest if g.start < span.stop and span.start < g.stop]
+        match = next((g for g in near if g[:2] == span[:2]), near[0] if near else None)
+        if match is not None:
+            rest.remove(match)
+        pairs.append((match, span))
     return pairs + [(g, None) for g in rest]
 
 
@@ -238,22 +232,6 @@ def _by_sequence(
         if scheme is not Scheme.none or table.types[k] != OUTSIDE:
             found[i].append(Span(a - int(starts[i]), b - int(starts[i]) + 1, table.types[k]))
     return found
-
-
-def _paired(gold: list[Span], found: list[Span]) -> list[tuple[Span | None, Span | None]]:
-    """Pair segments of one sequence; both lists are in order and do not overlap themselves."""
-    pairs: list[tuple[Span | None, Span | None]] = []
-    low = 0  # gold segments before it are paired, or end before all that comes
-    for f in found:
-        while low < len(gold) and gold[low].stop <= f.start:
-            pairs.append((gold[low], None))
-            low += 1
-        if low < len(gold) and gold[low].start < f.stop:
-            pairs.append((gold[low], f))
-            low += 1
-        else:
-            pairs.append((None, f))
-    return pairs + [(g, None) for g in gold[low:]]
 
 
 # --- tokens and sequences -------------------------------------------------------------------------
@@ -347,32 +325,6 @@ def _as_text(rows: dict[str, dict[str, Any]], digits: int, n_types: int) -> str:
         scores = [f"{100 * row[what]:.{digits}f}" for what in ("precision", "recall", "f1")]
         lines.append(f"{name:>{width}}  {scores[0]:>9}  {scores[1]:>6}  {scores[2]:>6}  {row['support']:>7}")
     return "\n".join(lines)
-
-
-# --- scorers --------------------------------------------------------------------------------------
-
-
-_SCORERS: dict[str, tuple[Callable[..., float], dict[str, Any]]] = {
-    "span_f1_scorer": (span_f1, {}),
-    "span_f1_macro_scorer": (span_f1, {"average": "macro"}),
-    "token_accuracy_scorer": (token_accuracy, {}),
-    "token_f1_macro_scorer": (token_f1, {"average": "macro"}),
-    "sequence_accuracy_scorer": (sequence_accuracy, {}),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Make a scorer for ``scoring=`` of scikit-learn's searches when it is asked for: scores need no scikit-learn."""
-    if name not in _SCORERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sklearn.metrics import make_scorer
-
-    function, options = _SCORERS[name]
-    return make_scorer(function, **options)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_SCORERS])
 
 
 # --- labels to numbers ----------------------------------------------------------------------------

@@ -18,9 +18,7 @@ FILES = {
     "doccano": "a.jsonl",
     "label-studio": "a.json",
     "prodigy": "a.jsonl",
-    "hugging-face": "a.jsonl",
     "xml": "a.xml",
-    "brat": "folder",
     "conllu": "a.conllu",
     "table": "a.csv",
 }

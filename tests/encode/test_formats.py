@@ -4,14 +4,11 @@ import csv
 import gzip
 import json
 import re
-import zlib
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
 
 from rulefield.data.documents import Document, TextSpan, joined
 from rulefield.data.source import Source
@@ -63,20 +60,15 @@ MADE = {
     "prodigy": texts(scores=True),
     "label-studio": texts(scores=True),
     "xml": texts(XML),
-    "brat": texts(labels=st.sampled_from(["name", "date", "élan"])),
     "table": texts(ANY.filter(lambda c: c != "\0")),
-    "hugging-face": sentences(),
     "columns": sentences(always=True).filter(ordinary),
     "conllu": sentences(blanks=True),
-    "docbin": texts(ANY | st.sampled_from("  \n.a"), scores=True),
 }
 NAMES = {
-    "brat": "folder",
     "table": "t.csv",
     "xml": "t.xml",
     "columns": "t.conll",
     "conllu": "t.conllu",
-    "docbin": "t.spacy",
 }
 
 
@@ -111,9 +103,9 @@ def test_names_that_end_in_gz_are_packed(name, tmp_path):
     ("name", "message"),
     [
         ("t.foo", "--to: .*doccano"),
-        ("t.ann", "name of a folder"),
+        ("t", "--to: .*doccano"),
         ("t.jsonl.gz", "several JSON"),
-        ("t.spacy.gz", ".gz out"),
+        ("t.parquet.gz", ".gz out"),
     ],
 )
 def test_a_name_that_tells_no_format_is_refused(name, message, tmp_path):
@@ -137,7 +129,6 @@ def test_nested_spans_round_trip_through_xml(tmp_path):
 RECORDS = {
     "doccano": {"text": "Ada", "label": [[0, 3, "name"]]},
     "prodigy": {"text": "Ada", "spans": [{"start": 0, "end": 3, "label": "name"}]},
-    "hugging-face": {"tokens": ["Ada"], "ner_tags": ["B-name"]},
     "label-studio": {
         "data": {"text": "Ada"},
         "annotations": [{"result": [{"type": "labels", "value": {"start": 0, "end": 3, "labels": ["name"]}}]}],
@@ -163,8 +154,6 @@ def test_json_forms_are_told_by_their_first_record(name, tmp_path):
         ('{"text": 3, "label": []}', "doccano", r'line 1: field "text" must be a string; got 3'),
         ('{"text": "Ada", "label": [], }', "doccano", "line 1 is not JSON"),
         ('\n{"text": "Ada", "spans": [3]}', "prodigy", r'line 2: field "spans" must be a list of objects'),
-        ('{"tokens": ["a"], "ner_tags": [1]}', "hugging-face", "tags are numbers; give their names"),
-        ('{"tokens": ["a"], "ner_tags": ["O", "O"]}', "hugging-face", "1 tokens but 2 tags"),
         ('[{"data": {"a": "x", "b": "y"}}]', "label-studio", 'record 1: field "data" has no "text" and 2 strings'),
         ("<a><b>x</a>", "xml", "is not XML"),
         ('<!DOCTYPE a [<!ENTITY x "y">]><a><b>&x;</b></a>', "xml", "entity"),
@@ -205,17 +194,6 @@ def test_damaged_records_name_file_record_and_field(content, name, words, tmp_pa
         list(read_documents(path, name))
 
 
-def test_integer_tags_take_names(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"tokens": ["Ada", "B"], "ner_tags": [1, 2]}\n')
-    [document] = read_documents(path, names=["O", "B-PER", "I-PER"])
-    assert document.spans == (TextSpan(0, 5, "PER"),)
-    (tmp_path / "dataset_info.json").write_text(
-        json.dumps({"features": {"ner_tags": {"feature": {"names": ["O", "B-X", "I-X"]}}}})
-    )
-    assert next(read_documents(path)).spans == (TextSpan(0, 5, "X"),)
-
-
 def test_columns_as_they_come(tmp_path):
     path = tmp_path / "t.conll"
     path.write_bytes("\ufeff-DOCSTART- -X- O\r\n\r\nAda NNP B-PER\r\nsleeps VBZ O\r\n".encode())
@@ -238,7 +216,7 @@ def test_column_files_are_labeled_throughout_or_not_at_all(tmp_path):
 
 def test_crossing_spans_are_refused_where_tokens_have_one_label(tmp_path):
     crossing = Document("abc", (TextSpan(0, 2, "x"), TextSpan(1, 3, "y")))
-    for name in ("xml", "columns", "hugging-face"):
+    for name in ("xml", "columns", "conllu"):
         with pytest.raises(InputError, match="cross"):
             write_documents([crossing], tmp_path / "t", name)
     with pytest.raises(InputError, match="one of"):
@@ -273,32 +251,7 @@ def test_a_hash_sign_may_be_a_token_or_begin_a_comment(tmp_path):
     assert list(ColumnFile(Source(str(path)))) == [(2, [["a", "b c"]])]
 
 
-def test_spacy_reads_what_is_written_for_it(tmp_path):
-    flat = Document("Ada Lovelace  wrote, 1843", (TextSpan(0, 12, "name"), TextSpan(20, 25, "year")), name="7")
-    nested = Document("Ada Love", (TextSpan(0, 8, "authors"), TextSpan(0, 3, "first")))
-    write_documents([flat, nested, Document("no notes")], tmp_path / "t.spacy")
-    docs = list(DocBin().from_disk(tmp_path / "t.spacy").get_docs(Vocab()))
-    assert [doc.text for doc in docs] == [flat.text, nested.text, "no notes"]
-    assert [(ent.text, ent.label_) for ent in docs[0].ents] == [("Ada Lovelace", "name"), (" 1843", "year")]
-    assert [span.label_ for span in docs[1].spans["sc"]] == ["first", "authors"]
-    again = list(read_documents(tmp_path / "t.spacy"))
-    assert [(d.text, d.spans) for d in again] == [(d.text, d.spans) for d in (flat, nested, Document("no notes"))]
-    assert again[0].name == "7"
-
-
-def test_damaged_doc_bins_are_refused(tmp_path):
-    path = tmp_path / "t.spacy"
-    for data in (b"", b"junk", zlib.compress(b"junk"), zlib.compress(bytes(1 << 25))):
-        path.write_bytes(data)
-        with pytest.raises(InputError, match="t.spacy"):
-            list(read_documents(path))
-
-
-def test_numbers_of_thousands_of_digits_are_refused_or_kept_as_text(tmp_path):
-    (tmp_path / "a.txt").write_text("Ada")
-    (tmp_path / "a.ann").write_text(f"T1\tname 0 {'9' * 5000}\tAda\n")
-    with pytest.raises(InputError, match="a span begins and ends at whole numbers"):
-        list(read_documents(tmp_path))
+def test_names_of_thousands_of_digits_are_kept_as_text(tmp_path):
     named = Document("Ada", (), name="9" * 5000)
     write_documents([named], tmp_path / "b.json", "label-studio")
     assert list(read_documents(tmp_path / "b.json")) == [named]

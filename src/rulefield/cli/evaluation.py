@@ -66,10 +66,8 @@ def _evaluate_texts(file: str, model: Any, rules: str | None, scoring: Scoring, 
     """Compare gold spans of characters with those that a model finds, as ``TextParser.score`` does."""
     if model is None:
         raise InputError(f"{file!r} holds annotated texts, but no predictions: give a model, evaluate {file} MODEL.")
-    if scoring.strict or scoring.tokens or scoring.tasks is not None:
-        raise InputError(
-            "--strict, --tokens and --tasks count labels of tokens; of texts, spans of characters are counted."
-        )
+    if scoring.tokens or scoring.tasks is not None:
+        raise InputError("--tokens and --tasks count labels of tokens; of texts, spans of characters are counted.")
     parser = as_parser(model, reading.tokenizer)
     parser.model_.set_params(on_infeasible="relax")  # as reports do
     documents, gold = read_labeled_texts(file, reading)
@@ -86,9 +84,8 @@ def _evaluate_texts(file: str, model: Any, rules: str | None, scoring: Scoring, 
 
 def scores(gold: list[Any], predicted: list[Any], scoring: Scoring) -> dict[str, Any]:
     """Return all scores, fit for JSON."""
-    options: dict[str, Any] = {"scheme": scoring.scheme, "strict": scoring.strict}
     return {
-        "span": metrics.span_report(gold, predicted, output_dict=True, **options),
+        "span": metrics.span_report(gold, predicted, output_dict=True, scheme=scoring.scheme),
         "token_accuracy": metrics.token_accuracy(gold, predicted),
         "sequence_accuracy": metrics.sequence_accuracy(gold, predicted),
     }
@@ -96,7 +93,7 @@ def scores(gold: list[Any], predicted: list[Any], scoring: Scoring) -> dict[str,
 
 def show(gold: list[Any], predicted: list[Any], scoring: Scoring) -> None:
     """Print the scores as tables."""
-    report = metrics.span_report(gold, predicted, scheme=scoring.scheme, strict=scoring.strict)
+    report = metrics.span_report(gold, predicted, scheme=scoring.scheme)
     sys.stdout.write(report + "\n\n")
     if scoring.tokens:
         sys.stdout.write(metrics.token_report(gold, predicted) + "\n\n")

@@ -25,7 +25,7 @@ class Source:
     encoding : str
         UTF-8 with or without a byte order mark by default.
     options : mapping
-        Of one format or another: ``names`` (label names of integer tags), ``column`` (of a table or of CoNLL-U), ``text``.
+        Of one format or another: ``column`` (of a table or of CoNLL-U), ``text``.
     """
 
     path: str

@@ -247,65 +247,6 @@ def depth(labels: Sequence[str], scheme: str | None) -> int:
     return max([1, *(len(parse(label, scheme)) for label in labels)])
 
 
-class StrictSteps(NamedTuple):
-    """What a step from label i to label j says of segments at one level, for :func:`strict_steps`; bool (m + 1, m + 1)."""
-
-    begins: np.ndarray
-    continues: np.ndarray
-    ends: np.ndarray
-
-
-def strict_steps(labels: Sequence[str], scheme: str | None, level: int = 0) -> StrictSteps:
-    """Which steps begin, continue and properly end a segment, read as strictly as the scheme is written.
-
-    Returns
-    -------
-    StrictSteps
-        Entry [i, j] is about a token labeled j after one labeled i; row m stands for "no token before", column m for
-        "no token after". ``begins``: a segment may begin at j. ``continues``: j goes on with the segment of i. ``ends``:
-        a segment whose last label is i is whole. A step that leaves a parent segment is read as one from or to ``O``.
-
-    Notes
-    -----
-    The tables of seqeval's strict mode (``mode="strict"``) for IOB1, IOB2, IOE2, IOBES and BILOU. For IOE1, which seqeval
-    calls unfinished, ``ends`` holds wherever the scheme allows a segment to end.
-    """
-    kind = as_scheme(scheme)
-    paths: list[Path] = [*(parse(label, kind) for label in labels), ()]
-    m = len(paths)
-    steps = StrictSteps(*(np.zeros((m, m), dtype=bool) for _ in range(3)))
-    for i, before in enumerate(paths):
-        for j, now in enumerate(paths):
-            inside = all(_joins(_level(before, k), _level(now, k)) for k in range(level))
-            a, b = _level(before, level), _level(now, level)
-            steps.begins[i, j] = _strictly_begins(a if inside else None, b, kind)
-            steps.continues[i, j] = inside and b is not None and _joins(a, b)
-            steps.ends[i, j] = _strictly_ends(a, b if inside else None, kind)
-    return steps
-
-
-def _strictly_begins(before: Component | None, now: Component | None, scheme: Scheme) -> bool:
-    if now is None:
-        return False
-    same = before is not None and before.type == now.type
-    if scheme is Scheme.iob1:
-        return same if now.prefix == "B" else before is None or before.prefix == "B" or not same
-    if scheme in (Scheme.ioe1, Scheme.ioe2):
-        return before is None or before.prefix == "E" or not same
-    return scheme is Scheme.none or now.prefix in _BEGIN[scheme]
-
-
-def _strictly_ends(before: Component | None, now: Component | None, scheme: Scheme) -> bool:
-    if before is None or scheme is Scheme.none:
-        return before is not None
-    same = now is not None and before.type == now.type
-    if scheme is Scheme.iob1:
-        return before.prefix == "I" or now is None or now.prefix == "I" or same
-    if scheme is Scheme.ioe1:
-        return same if before.prefix == "E" else True
-    return before.prefix in _END[scheme]
-
-
 def segment_starts(labels: Sequence[str], scheme: str | None) -> np.ndarray:
     """Which steps begin a new segment, at each level of the hierarchy.
 

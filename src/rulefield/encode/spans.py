@@ -17,7 +17,6 @@ from rulefield.encode.schemes import (
     format_path,
     parse,
     segment_starts,
-    strict_steps,
 )
 
 
@@ -87,26 +86,6 @@ class SegmentTable:
         first = np.flatnonzero(begins)
         last = np.flatnonzero(inside & ~goes_on[1:])
         return first, last, self.type_of[level, ids[first]]
-
-    def find_strictly(
-        self, ids: np.ndarray, lengths: np.ndarray, level: int = 0
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Segments that are written as the scheme says from their first token to their last; as :meth:`find` otherwise.
-
-        What stands beside a segment does not matter, unless the scheme needs it to tell where the segment ends.
-        """
-        if not len(ids):
-            return self.find(ids, lengths, level)
-        steps = strict_steps(self.labels, self.scheme, level)
-        before = self.before(ids, lengths)
-        may_begin, goes_on = steps.begins[before, ids], steps.continues[before, ids]
-        # In IOB1 alone a step may do both (B-x I-x): it goes on if the B began a segment.
-        begins = may_begin & ~(goes_on & np.append(False, may_begin[:-1]))
-        breaks = begins | ~goes_on
-        head = np.maximum.accumulate(np.where(breaks, np.arange(len(ids)), 0))
-        after = np.append(np.where(before[1:] == len(self.labels), len(self.labels), ids[1:]), len(self.labels))
-        last = np.flatnonzero(np.append(breaks[1:], True) & begins[head] & steps.ends[ids, after])
-        return head[last], last, self.type_of[level, ids[last]]
 
     def before(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Label before each token; ``m`` (no token before) where a sequence begins."""

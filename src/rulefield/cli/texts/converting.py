@@ -24,22 +24,19 @@ from rulefield.outputs import check_output
     "rulefield convert train.xml tasks.json --to label-studio",
 )
 def convert(
-    source: Annotated[str, typer.Argument(help="File (or brat folder) to read.")],
-    target: Annotated[str, typer.Argument(help="File (or brat folder) to write.")],
+    source: Annotated[str, typer.Argument(help="File to read.")],
+    target: Annotated[str, typer.Argument(help="File to write.")],
     reading: FileOptions,
     to: Annotated[str, typer.Option(help="Format to write; auto: by name.")] = "auto",
-    names: Annotated[str | None, typer.Option(help="Names of integer tags, in order: O,B-PER,I-PER.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, brat, CoNLL, tables, ..."""
+    """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, CoNLL, tables, ..."""
     if reading.form == "auto" and is_page_file(source):
         _convert_pages(source, target, quiet)
         return
     written = format_to_write(target, to)
-    if written.name != "brat":
-        check_output(target)
+    check_output(target)
     file = source_of(source, reading)
-    options = {**file.options, **({"names": names.split(",")} if names else {})}
     counts = [0, 0]
 
     def documents() -> Iterator[Document]:
@@ -47,7 +44,7 @@ def convert(
         for document in (
             lines
             if reading.form == LINES
-            else read_documents(source, reading.form, encoding=reading.encoding, **options)
+            else read_documents(source, reading.form, encoding=reading.encoding, **file.options)
         ):
             counts[0] += 1
             counts[1] += len(document.spans or ())

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from rulefield.data.pages import LINE
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import bad_record
-from rulefield.encode.formats.xml_text import FORBIDDEN, Element, xml_root
+from rulefield.encode.formats.inline_xml import FORBIDDEN, Element, xml_root
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 

@@ -6,23 +6,23 @@ from typing import Any
 
 from rulefield.data.documents import Document
 from rulefield.data.source import STANDARD, Source
-from rulefield.encode.formats import (
-    brat,
-    columns,
-    conllu,
-    docbin,
-    doccano,
-    hugging_face,
-    inline_xml,
-    label_studio,
-    prodigy,
-    tables,
-)
+from rulefield.encode.formats import columns, conllu, inline_xml, label_studio, tables
 from rulefield.encode.formats.base import Format, json_records
+from rulefield.encode.formats.json_lines import DOCCANO_FORMAT, PRODIGY_FORMAT
 from rulefield.exceptions import InputError
 
-_MODULES = (label_studio, prodigy, hugging_face, doccano, inline_xml, brat, conllu, docbin, tables, columns)
-FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        label_studio.FORMAT,
+        PRODIGY_FORMAT,
+        DOCCANO_FORMAT,
+        inline_xml.FORMAT,
+        conllu.FORMAT,
+        tables.FORMAT,
+        columns.FORMAT,
+    )
+}
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
@@ -39,8 +39,6 @@ def find_format(source: Source, name: str = "auto") -> Format:
             raise InputError(f"format must be auto or one of {', '.join(FORMATS)}; got {name!r}.")
         return FORMATS[name]
     path = source.path.lower().removesuffix(".gz")
-    if Path(source.path).is_dir():
-        return FORMATS["brat"]
     if path.endswith(_JSON):
         return _json_format(source)
     if tables.suffix_is_table(path) and not path.endswith((".tsv", ".tab")):
@@ -66,8 +64,8 @@ def _json_format(source: Source) -> Format:
     if record is None:
         raise InputError(f"{source.place} is empty: it holds no record.")
     raise InputError(
-        f"{source.place} is JSON of no known form (first record: {record!r:.80}); known are Label Studio, Prodigy, "
-        f"Hugging Face and doccano; name one with --format."
+        f"{source.place} is JSON of no known form (first record: {record!r:.80}); known are Label Studio, Prodigy "
+        f"and doccano; name one with --format."
     )
 
 
@@ -84,8 +82,7 @@ def read_documents(
         One of :data:`FORMATS`, or "auto".
     encoding : str
     **options
-        ``names``: label names of integer tags; ``column``: of a table or of CoNLL-U; ``text``: Label Studio's field of the
-        text; ``scheme``: of token labels.
+        ``column``: of a table or of CoNLL-U; ``text``: Label Studio's field of the text; ``scheme``: of token labels.
     """
     source = Source(str(path), encoding, {key: value for key, value in options.items() if value is not None})
     if source.path == STANDARD and format == "auto":
@@ -115,18 +112,10 @@ def format_to_write(path: str, name: str = "auto") -> Format:
 def _name_of_target(path: str) -> str:
     lower = path.lower().removesuffix(".gz")
     if lower.endswith(_JSON):
-        raise InputError(
-            f"{path!r} could be one of several JSON forms; name one: label-studio, prodigy, hugging-face, doccano."
-        )
+        raise InputError(f"{path!r} could be one of several JSON forms; name one: label-studio, prodigy, doccano.")
     suffix = Path(lower).suffix
-    if suffix in (".spacy", ".parquet", ".pq") and path.lower().endswith(".gz"):
+    if suffix in (".parquet", ".pq") and path.lower().endswith(".gz"):
         raise InputError(f"{suffix} files are packed already; leave .gz out of {path!r}.")
-    if suffix == ".ann":
-        raise InputError(
-            f"brat keeps texts and labels in a folder of files; give the name of a folder, not {path!r}."
-        )
-    if not suffix:
-        return "brat"
     if tables.suffix_is_table(lower):
         return "table"
     found = next((form.name for form in FORMATS.values() if suffix in form.suffixes), None)

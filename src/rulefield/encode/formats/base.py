@@ -9,7 +9,6 @@ from rulefield.data.documents import Document, TextSpan
 from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.data.source import STANDARD, Source
 from rulefield.exceptions import InputError
-from rulefield.outputs import whole_file
 
 
 @dataclass(frozen=True)
@@ -114,14 +113,9 @@ def as_name(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def with_extra(record: dict[str, Any], doc: Document, own: Iterable[str]) -> dict[str, Any]:
-    """Put back what the record held besides; ``own`` are the names that the format gives a meaning of its own."""
-    return record | {key: value for key, value in doc.extra.items() if key not in own}
-
-
-def with_new(record: dict[str, Any], doc: Document) -> dict[str, Any]:
-    """Put in what a document got since it was read, at the end."""
-    return record | {key: value for key, value in doc.extra.items() if key not in record}
+def with_extra(record: dict[str, Any], doc: Document, reserved: Iterable[str] = ()) -> dict[str, Any]:
+    """Add what the document holds besides; names that the record has, or that the format reserves, are left out."""
+    return record | {key: value for key, value in doc.extra.items() if key not in record and key not in reserved}
 
 
 def own_record(doc: Document, form: str) -> Any:
@@ -137,13 +131,3 @@ def compact(record: Any) -> str:
     except UnicodeEncodeError:
         return json.dumps(record)
     return line
-
-
-def json_lines(as_record: Callable[[Document], Any]) -> Callable[[Iterable[Document], str], None]:
-    """Return ``write(documents, path)``: one line of JSON for each document."""
-
-    def write(documents: Iterable[Document], path: str) -> None:
-        with whole_file(path, text=True) as file:
-            file.writelines(compact(as_record(document)) + "\n" for document in documents)
-
-    return write

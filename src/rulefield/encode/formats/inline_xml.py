@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, bad_record, document
-from rulefield.encode.formats.xml_text import FORBIDDEN, xml_root
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 
+Element = ElementTree.Element
+FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot hold."""
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 TRAILING = ",;"
 _ROOT = "texts"
@@ -154,6 +157,29 @@ def _attribute(value: str) -> str:
 
     _escaped(value)
     return quoteattr(value, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+
+
+def xml_root(text: str | bytes, place: str) -> Element:
+    """Return the root of a file's content; entities and outside references are refused."""
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        return fromstring(text, forbid_dtd=False)
+    except ParseError as error:
+        raise bad_record(place, f"is not XML: {error}{_near(text, error.position)}.") from None
+    except LookupError as error:
+        raise bad_record(place, f"is not XML: {error}.") from None
+    except DefusedXmlException as error:
+        raise bad_record(place, f"holds an entity or an outside reference, which are refused ({error}).") from None
+
+
+def _near(text: str | bytes, position: tuple[int, int]) -> str:
+    """Quote what stands around a place (line from 1, column) of a text, if anything does."""
+    line, column = position
+    lines = (text.decode("utf-8", "replace") if isinstance(text, bytes) else text).split("\n")
+    around = lines[line - 1][max(0, column - 30) : column + 30].strip() if 0 < line <= len(lines) else ""
+    return f", near {around!r}" if around else ""
 
 
 FORMAT = Format("xml", "inline XML: an element per text, an element per span", (".xml",), read, write)

@@ -16,7 +16,7 @@ from rulefield.encode.formats.base import (
     own_record,
     span_of,
     text_of,
-    with_new,
+    with_extra,
 )
 from rulefield.outputs import whole_file
 
@@ -124,7 +124,7 @@ def write(documents: Iterable[Document], path: str) -> None:
 def _as_task(doc: Document) -> dict[str, Any]:
     own = own_record(doc, NAME)
     if own is not None and doc.origin is not None:
-        task = {**own, "data": with_new({**own["data"], doc.origin.field: doc.text}, doc)}
+        task = {**own, "data": with_extra({**own["data"], doc.origin.field: doc.text}, doc)}
         names = _names_of(own, doc.origin.field)
         if not _is_predicted(doc) and _task(own, "", doc.origin.field).spans == doc.spans:
             return task

@@ -19,7 +19,6 @@ from rulefield.encode.formats.base import (
     parsed,
     span_of,
     with_extra,
-    with_new,
 )
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
@@ -137,7 +136,7 @@ def _row(doc: Document) -> dict[str, Any]:
     own = own_record(doc, "table")
     if own is not None and doc.origin is not None:
         spans = {} if doc.spans is None else {SPANS: _written(doc)}
-        return with_new({**own, doc.origin.field: doc.text, **spans}, doc)
+        return with_extra({**own, doc.origin.field: doc.text, **spans}, doc)
     row: dict[str, Any] = {} if doc.name is None else {NAME: doc.name}
     row[TEXT] = doc.text
     if doc.spans is not None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from rulefield.cli.pages.batching import MOST_TOGETHER, Batches
+from rulefield.cli.pages.work_threads import MOST_TOGETHER, Batches
 from rulefield.exceptions import InputError
 
 

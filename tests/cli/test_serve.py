@@ -123,7 +123,7 @@ def test_effect_counts_right_and_wrong(client, bench, model):
     other = rf.TextParser.of(rf.ChainCRF(scheme="BIO", max_iter=1).fit(X[:2], labels[25:27]), "whitespace")
     bench.parser = other  # as after training again
     fresh = Workbench(other, bench.items)
-    assert post(client, "/effect", rules=[rule], before=[]) == fresh.effect(fresh.rules([rule]), [])
+    assert post(client, "/effect", rules=[rule], before=[]) == fresh.effect([rule], [])
 
 
 def test_corrections_are_saved_and_learned_from(client, bench):
@@ -199,7 +199,7 @@ def test_half_a_surrogate_pair_is_a_text_as_any_other(client, bench):
 
 def test_an_answer_that_takes_too_long_is_refused_in_time(bench, monkeypatch):
     monkeypatch.setattr(app, "SECONDS", 0.05)
-    monkeypatch.setattr(bench, "check", lambda entries: time.sleep(2))
+    monkeypatch.setattr(bench, "check", lambda rules: time.sleep(2))
     begun = time.perf_counter()
     answer = client_of(bench).post("/rules/check", json={"rules": []})
     assert answer.status_code == 503

@@ -244,7 +244,8 @@ def post(port, path, body):
 
 def test_one_interrupt_ends_a_server_that_works(tmp_path, parser):
     parser.save(tmp_path / "p.rf")
-    before = "import time; from rulefield.cli.pages.workbench import Workbench; Workbench.check = lambda *_: time.sleep(60)"
+    sleep = "Workbench.check = lambda self, rules: time.sleep(60)"
+    before = f"import time; from rulefield.cli.pages.workbench import Workbench; {sleep}"
     with process(tmp_path, before) as (port, child):
         waiting = [post(port, "/rules/check", {"rules": []}) for _ in range(6)]
         time.sleep(0.5)
@@ -259,7 +260,7 @@ def test_one_interrupt_ends_a_server_that_works(tmp_path, parser):
 
 def test_what_is_quick_waits_for_no_thread(parser, monkeypatch):
     bench, go = Workbench(parser), threading.Event()
-    monkeypatch.setattr(bench, "check", lambda entries: go.wait(20))
+    monkeypatch.setattr(bench, "check", lambda rules: go.wait(20))
     with served(bench, workers=WorkThreads(1)) as port:
         waiting = post(port, "/rules/check", {"rules": []})
         for path in ("/", "/about", "/retrain", "/healthz", "/openapi.json", "/workbench.js"):

@@ -11,17 +11,16 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 import rulefield
-from rulefield.cli.pages.batching import Batches
-from rulefield.cli.pages.calls import POSTS, check_names, document, texts_of
-from rulefield.cli.pages.work_threads import WorkThreads
-from rulefield.cli.pages.workbench import Workbench
+from rulefield.cli.pages.calls import POSTS, check_names, document
+from rulefield.cli.pages.work_threads import Batches, WorkThreads
+from rulefield.cli.pages.workbench import Workbench, parse_question
 from rulefield.data.limits import is_whole
-from rulefield.exceptions import InputError, RulefieldError, TimeLimitError
+from rulefield.exceptions import RulefieldError, TimeLimitError
 from rulefield.report.marks import render
 
 LARGEST_BODY = 2_000_000
@@ -45,7 +44,6 @@ HEADERS = [
 OPEN = ("/healthz", "/health", "/", "/workbench.js", "/workbench.css")
 """Paths that tell nothing: they need no token."""
 
-Answer = Callable[[Workbench, dict[str, Any]], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -65,32 +63,31 @@ def make_app(
     workers : WorkThreads, optional
         Threads that answer what takes time.
     """
-    workers = workers or WorkThreads(AT_ONCE)
+    threads = workers or WorkThreads(AT_ONCE)
+    quick: dict[str, Callable[[], Response]] = {
+        "/": lambda: Response(render("workbench.html", version=rulefield.__version__), media_type="text/html"),
+        "/workbench.js": lambda: PlainTextResponse(render("workbench.js"), media_type="text/javascript"),
+        "/workbench.css": lambda: PlainTextResponse(
+            render("marks.css") + render("workbench.css"), media_type="text/css"
+        ),
+        "/healthz": lambda: _Json({"status": "ok"}),
+        "/health": lambda: _Json({"status": "UP", "model_class": "rulefield"}),
+        "/openapi.json": lambda: _Json(document()),
+        "/about": lambda: _Json(bench.about()),
+        "/retrain": lambda: _Json(bench.training),
+    }
+    posts = {path: _asked(bench, threads, method) for path, method in POSTS.items()}
+    posts["/parse"] = _parsing(bench, threads)
+    downloads = {
+        "/model": _download(threads, lambda: bench.parser.to_bytes(), "model.rf"),
+        "/corrections": _download(threads, lambda: bench.records().encode(), "corrections.jsonl"),
+    }
+    routes = [Route(path, _quick(answer), methods=["GET"]) for path, answer in quick.items()]
+    routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in downloads.items()]
+    routes += [Route(path, endpoint, methods=["POST"]) for path, endpoint in posts.items()]
     allowed = hosts or list(LOOPBACK)
-    routes = [
-        Route("/", _quick(lambda: _page(bench)), methods=["GET"]),
-        Route("/workbench.js", _quick(lambda: _file("workbench.js", "text/javascript")), methods=["GET"]),
-        Route("/workbench.css", _quick(lambda: _file("workbench.css", "text/css")), methods=["GET"]),
-        Route("/healthz", _quick(lambda: _Json({"status": "ok"})), methods=["GET"]),
-        Route("/health", _quick(lambda: _Json({"status": "UP", "model_class": "rulefield"})), methods=["GET"]),
-        Route("/openapi.json", _quick(lambda: _Json(document())), methods=["GET"]),
-        Route("/about", _quick(lambda: _Json(bench.about())), methods=["GET"]),
-        Route("/retrain", _quick(lambda: _Json(bench.training)), methods=["GET"]),
-        Route("/model", _download(workers, lambda: bench.parser.to_bytes(), "model.rf"), methods=["GET"]),
-        Route(
-            "/corrections", _download(workers, lambda: bench.records().encode(), "corrections.jsonl"), methods=["GET"]
-        ),
-        Route("/parse", _parsing(bench, workers), methods=["POST"]),
-        *(
-            Route(path, _asked(bench, workers, post.answer), methods=["POST"])
-            for path, post in POSTS.items()
-            if post.answer is not None
-        ),
-    ]
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=allowed)] if "*" not in allowed else []
-    app = Starlette(routes=routes, middleware=guards)
-    app.add_middleware(Guard, token=token)
-    return app
+    return Starlette(routes=routes, middleware=[Middleware(Guard, token=token), *guards])
 
 
 class _RefusedError(Exception):
@@ -101,21 +98,14 @@ class _RefusedError(Exception):
         self.status = status
 
 
-class _GoneError(Exception):
-    """The client hung up."""
-
-
 class Guard:
-    """Middleware: a token where one is asked for, a limit on bodies, JSON only, headers that forbid what is not needed.
-
-    The application sees a request when its whole body is there.
-    """
+    """Middleware: a token where one is asked for, a limit on bodies, JSON only, headers that forbid what is not needed."""
 
     def __init__(self, app: Any, token: str | None):
         self.app, self.token = app, token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Refuse, or pass on."""
+        """Refuse a request, or pass it on with its body in the scope."""
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -123,17 +113,18 @@ class Guard:
             await send(message)
 
         try:
-            self._check(Request(scope))
-            body = await asyncio.wait_for(_whole_body(receive), BODY_SECONDS)
+            request = Request(scope, receive)
+            self._check(request)
+            scope["body"] = await asyncio.wait_for(_whole_body(request), BODY_SECONDS)
         except _RefusedError as error:  # the rest of what was sent is not read as a request
             await _sentence(str(error), error.status, {"Connection": "close"})(scope, receive, guarded)
         except TimeoutError:
             message = f"the body of a request must arrive within {BODY_SECONDS:.0f} s."
             await _sentence(message, 408, {"Connection": "close"})(scope, receive, guarded)
-        except _GoneError:
+        except ClientDisconnect:
             pass
         else:
-            await self.app(scope, _replayed(body, receive), guarded)
+            await self.app(scope, receive, guarded)
 
     def _check(self, request: Request) -> None:
         if self.token is not None and request.url.path not in OPEN:
@@ -153,29 +144,14 @@ class Guard:
             raise _RefusedError(f"the body must have at most {LARGEST_BODY:,} bytes; got {int(length):,}.", 413)
 
 
-async def _whole_body(receive: Any) -> bytes:
+async def _whole_body(request: Request) -> bytes:
     """Read a body; what arrives is counted, whatever its head says."""
-    pieces, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > LARGEST_BODY:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_BODY:
             raise _RefusedError(f"the body must have at most {LARGEST_BODY:,} bytes.", 413)
-        if not message.get("more_body", False):
-            return b"".join(pieces)
-
-
-def _replayed(body: bytes, receive: Any) -> Any:
-    """Return a ``receive`` that gives a body that was read, and then what comes after it."""
-    left = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Any:
-        return left.pop() if left else await receive()
-
-    return replay
+    return bytes(body)
 
 
 class _Json(JSONResponse):
@@ -199,11 +175,11 @@ def _quick(answer: Callable[[], Response]) -> Endpoint:
     return endpoint
 
 
-def _asked(bench: Workbench, workers: WorkThreads, answer: Answer) -> Endpoint:
+def _asked(bench: Workbench, workers: WorkThreads, method: str) -> Endpoint:
     """Answer a question in a thread, its JSON included."""
 
     def work(body: dict[str, Any]) -> Awaitable[Response]:
-        return workers.run(lambda: _Json(answer(bench, body)), WORK_SHARE * SECONDS)
+        return workers.run(lambda: _Json(getattr(bench, method)(**body)), WORK_SHARE * SECONDS)
 
     return _answering(work)
 
@@ -213,11 +189,12 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
 
     async def endpoint(request: Request) -> Response:
         try:
-            body = _question(await request.body()) if request.method == "POST" else {}
+            body = _question(request.scope["body"]) if request.method == "POST" else {}
         except (ValueError, RecursionError) as error:
             return _sentence(f"the body is not a JSON object of finite numbers ({error}).", 400)
         try:
-            check_names(request.url.path, body)
+            if body:
+                check_names(request.url.path, body)
             return await asyncio.wait_for(work(body), SECONDS)
         except (TimeoutError, TimeLimitError):
             return _sentence(f"no answer within {SECONDS:.0f} s; send fewer texts or fewer rules.", 503)
@@ -252,36 +229,17 @@ def _download(workers: WorkThreads, content: Callable[[], bytes], name: str) -> 
     return _answering(work)
 
 
-def _page(bench: Workbench) -> Response:
-    return Response(render("workbench.html", version=rulefield.__version__), media_type="text/html")
-
-
-def _file(name: str, kind: str) -> Response:
-    marks = render("marks.css") if name.endswith(".css") else ""
-    return PlainTextResponse(marks + render(name), media_type=kind)
-
-
-# --- questions --------------------------------------------------------------------------------------
-
-
 def _parsing(bench: Workbench, workers: WorkThreads) -> Endpoint:
     """Parse texts; questions that bring no rules of their own are answered together."""
-    # one thread: two would only wait for each other's Python, and what waits meanwhile is answered together
     batches = Batches(
         lambda texts, chances: bench.parser.parse_json(texts, probabilities=chances), WORK_SHARE * SECONDS
     )
 
     async def work(body: dict[str, Any]) -> Response:
-        texts, chances = texts_of(body), body.get("probabilities", False)
-        if not isinstance(chances, bool):
-            raise InputError(f"probabilities must be true or false; got {chances!r:.40}.")
         if body.get("rules") is None:
-            made = await batches.ask(texts, chances)
+            parses = await batches.ask(*parse_question(body))
         else:
-            made = await workers.run(
-                lambda: bench.parser.parse_json(texts, rules=bench.rules(body["rules"]), probabilities=chances),
-                WORK_SHARE * SECONDS,
-            )
-        return Response('{"parses":[' + ",".join(made) + "]}", media_type="application/json")
+            parses = await workers.run(lambda: bench.parse(**body), WORK_SHARE * SECONDS)
+        return Response('{"parses":[' + ",".join(parses) + "]}", media_type="application/json")
 
     return _answering(work)

@@ -6,8 +6,6 @@ one that has waited longest without a complete head is closed, so that half-open
 """
 
 import asyncio
-import logging
-import time
 from typing import Any, cast
 
 import h11
@@ -25,7 +23,6 @@ AT_ONCE = 16
 WAITING = 512
 """Connections that the system keeps until they are accepted."""
 STOP_SECONDS = 2
-QUIET_SECONDS = 60.0
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -121,25 +118,13 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server whose log does not grow with the connections that are refused."""
-
-    _told = -QUIET_SECONDS
+    """A server that accepts few connections at once and lets the system keep many that wait."""
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen."""
-        asyncio.get_running_loop().set_exception_handler(self._on_error)
         await super().startup(sockets)
         for own in sockets or ():
-            own.listen(
-                WAITING
-            )  # the loop takes the number that it was given for that of connections to accept at once
-
-    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if "socket.accept()" not in str(context.get("message")):
-            loop.default_exception_handler(context)
-        elif time.monotonic() - self._told >= QUIET_SECONDS:
-            self._told = time.monotonic()
-            logging.getLogger("rulefield.serve").warning("connections wait: %s", context.get("exception"))
+            own.listen(WAITING)  # the loop took the number of connections to accept at once
 
 
 def make_server(app: Any) -> Server:

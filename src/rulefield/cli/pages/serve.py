@@ -50,7 +50,7 @@ def serve(
 ) -> None:
     """Open the workbench: a page on this machine with a text, its labels and the rules, and a JSON API."""
     try:
-        from rulefield.cli.pages.app import AT_ONCE, LOOPBACK, make_app
+        from rulefield.cli.pages.app import LOOPBACK, make_app
         from rulefield.cli.pages.connections import make_server
         from rulefield.cli.pages.work_threads import WorkThreads
     except ImportError:
@@ -71,10 +71,9 @@ def serve(
     gc.freeze()  # what is there now stays: no search for garbage goes through it again
     logging.getLogger("rulefield.serve").info("serving %s on %s", model, url)
     sys.setswitchinterval(SWITCH_SECONDS)
-    workers = WorkThreads(AT_ONCE)
     with suppress(KeyboardInterrupt):
-        make_server(make_app(bench, token=token, hosts=hosts, workers=workers)).run([listener])
-    if workers.busy or bench.training["state"] == "training":  # threads that a library of theirs would wait for
+        make_server(make_app(bench, token=token, hosts=hosts)).run([listener])
+    if WorkThreads.busy or bench.training["state"] == "training":  # threads that a library of theirs would wait for
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

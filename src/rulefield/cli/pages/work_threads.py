@@ -1,12 +1,12 @@
-"""Threads that answer questions under a time limit."""
+"""Threads that answer questions under a time limit; those that wait for the same threads are answered together."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from queue import SimpleQueue
-from threading import Thread, current_thread
+from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from rulefield.interrupts import check, until
 from rulefield.parallel import give_back
@@ -14,70 +14,106 @@ from rulefield.parallel import give_back
 T = TypeVar("T")
 LONG_SECONDS = 1.0
 """Work after which memory is given back to the system."""
+MOST_TOGETHER = 2_000
+"""Texts that are answered together: more gain little, and those that come meanwhile wait for them."""
 
-
-class _QueuedWork(NamedTuple):
-    work: Callable[[], Any]
-    moment: float
-    answer: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
+Answers = Callable[[list[str], bool], list[str]]
 
 
 class WorkThreads:
-    """A fixed number of threads; a thread is free again when its work has ended, not when its client has gone.
+    """A fixed number of threads; a thread is free again when its work has ended, not when its client has gone."""
 
-    They are daemons, so that the process ends without them (those of ``concurrent.futures`` and ``anyio`` are waited for).
-
-    Parameters
-    ----------
-    n : int
-        Threads.
-    """
+    busy: ClassVar[set[int]] = set()
+    """Threads that work, of all objects of this class."""
 
     def __init__(self, n: int):
-        self.n = n
-        self.busy: set[Thread] = set()
-        self._jobs: SimpleQueue[_QueuedWork] = SimpleQueue()
-        self._threads: list[Thread] = []
+        self._pool = ThreadPoolExecutor(n)
 
     async def run(self, work: Callable[[], T], seconds: float) -> T:
         """Return ``work()``, done in a thread; it must end, and if it waits too long it never begins, within ``seconds``."""
-        loop = asyncio.get_running_loop()
-        job = _QueuedWork(work, monotonic() + seconds, loop.create_future(), loop)
-        self._jobs.put(job)
-        if len(self._threads) < self.n:
-            self._threads.append(Thread(target=self._serve, daemon=True))
-            self._threads[-1].start()
-        return await job.answer
+        moment = monotonic() + seconds
 
-    def _serve(self) -> None:
-        while True:
-            job = self._jobs.get()
-            if job.answer.done():  # its client has gone
-                continue
-            self.busy.add(current_thread())
+        def limited() -> T:
             begun = monotonic()
+            self.busy.add(get_ident())
             try:
-                with until(job.moment):
+                with until(moment):
                     check()
-                    _settle(job, job.work(), None)
-            except BaseException as error:
-                _settle(job, None, error)
+                    return work()
             finally:
-                self.busy.discard(current_thread())
-            del job  # questions and answers are large
-            if monotonic() - begun > LONG_SECONDS:
-                give_back()
+                self.busy.discard(get_ident())
+                if monotonic() - begun > LONG_SECONDS:
+                    give_back()
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, limited)
 
 
-def _settle(job: _QueuedWork, value: Any, error: BaseException | None) -> None:
-    def settle() -> None:
-        if job.answer.done():
+class _Question(NamedTuple):
+    texts: list[str]
+    probabilities: bool
+    answer: asyncio.Future[list[str]]
+
+
+class Batches:
+    """Answers questions of one event loop in a thread, those that came meanwhile together: that costs half as much.
+
+    Parameters
+    ----------
+    answers : function of (texts, probabilities)
+        Returns one answer per text. Called in a thread.
+    seconds : float
+        Time limit of each call.
+    """
+
+    def __init__(self, answers: Answers, seconds: float):
+        self.answers, self.seconds = answers, seconds
+        self.workers = WorkThreads(1)  # two would only wait for each other's Python
+        self._waiting: deque[_Question] = deque()
+        self._at_work: set[asyncio.Task[None] | None] = set()
+
+    async def ask(self, texts: list[str], probabilities: bool) -> list[str]:
+        """Return the answers to one question."""
+        answer: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Question(texts, probabilities, answer))
+        if not self._at_work:
+            self._at_work.add(asyncio.create_task(self._work()))
+        return await answer
+
+    async def _work(self) -> None:
+        while batch := self._next_batch():
+            await self._answer(batch)
+        self._at_work.discard(asyncio.current_task())  # here and now: who asks next must not count on this task
+
+    async def _answer(self, batch: list[_Question]) -> None:
+        """Answer some questions together; if that fails, one by one: the others are not to suffer for one."""
+        texts = [text for question in batch for text in question.texts]
+        try:
+            answers = iter(await self.workers.run(lambda: self.answers(texts, batch[0].probabilities), self.seconds))
+        except Exception as error:
+            if len(batch) > 1:
+                for question in batch:
+                    if not question.answer.done():
+                        await self._answer([question])
+            elif not batch[0].answer.done():
+                batch[0].answer.set_exception(error)
             return
-        if error is None:
-            job.answer.set_result(value)
-        else:
-            job.answer.set_exception(error)
+        for question in batch:
+            own = [next(answers) for _ in question.texts]
+            if not question.answer.done():
+                question.answer.set_result(own)
 
-    with suppress(RuntimeError):  # the loop is closed: nothing waits for an answer
-        job.loop.call_soon_threadsafe(settle)
+    def _next_batch(self) -> list[_Question]:
+        """Take the questions that come first and want the same; those that nobody waits for any more are dropped."""
+        batch: list[_Question] = []
+        size = 0
+        while self._waiting:
+            question = self._waiting[0]
+            if batch and question.probabilities != batch[0].probabilities:
+                break
+            if batch and size + len(question.texts) > MOST_TOGETHER:
+                break
+            self._waiting.popleft()
+            if not question.answer.done():
+                batch.append(question)
+                size += len(question.texts)
+        return batch

@@ -15,6 +15,7 @@ import numpy as np
 from rulefield.cli.pages.items import Item, Mark, checked_marks
 from rulefield.encode.alignment import align
 from rulefield.encode.formats.base import compact
+from rulefield.encode.formats.label_studio import _as_task
 from rulefield.encode.schemes import guess_scheme
 from rulefield.encode.spans import spans
 from rulefield.encode.tokenizers import as_tokenizer
@@ -131,11 +132,32 @@ class Workbench:
             "first_training": FIRST_TRAINING,
         }
 
-    # --- one text ---------------------------------------------------------------------------------
+    # --- texts ------------------------------------------------------------------------------------
 
-    def view(self, index: int | None, text: str | None, rules: list[Rule]) -> dict[str, Any]:
+    def parse(self, text: Any = None, texts: Any = None, rules: Any = None, probabilities: Any = False) -> list[str]:
+        """Parse texts.
+
+        Each is one object of JSON.
+        """
+        wanted, chances = parse_question({"text": text, "texts": texts, "probabilities": probabilities})
+        return list(self.parser.parse_json(wanted, rules=self.rules(rules), probabilities=chances))
+
+    def predict_tasks(self, tasks: Any = None, **_: Any) -> dict[str, Any]:
+        """Label Studio: predictions for its tasks."""
+        if not isinstance(tasks, list):
+            raise InputError(f"tasks must be a list of at most {MOST_TEXTS:,} tasks.")
+        texts, _chances = parse_question({"texts": [_text_of(task) for task in tasks]})
+        parses = self.parser.parse_all(texts, probabilities=True)
+        empty = {"model_version": "rulefield", "score": 0.0, "result": []}
+        return {"results": [(_as_task(parse.document).get("predictions") or [empty])[0] for parse in parses]}
+
+    def setup(self, **_: Any) -> dict[str, Any]:
+        """Label Studio: the model's version."""
+        return {"model_version": "rulefield"}
+
+    def view(self, index: Any = None, text: Any = None, rules: Any = None) -> dict[str, Any]:
         """Label one text, with and without the rules; probabilities, alternatives, or why nothing is possible."""
-        item = self._item(index, text)
+        item, acting = self._item(index, text), self.acting(rules)
         base: dict[str, Any] = {"text": item.text, "tokens": item.shown_places, "corrected": item.corrected}
         base["gold"] = item.gold
         nothing: dict[str, Any] = {
@@ -150,10 +172,10 @@ class Workbench:
             return {**base, **nothing}
         plain = list(self.model.predict([item.tokens], rules=[])[0])
         try:
-            labeling = self.model.decode([item.tokens], rules=rules)[0]
+            labeling = self.model.decode([item.tokens], rules=acting)[0]
         except InfeasibleError as error:
             return {**base, "plain": self._marks(item, plain), "conflict": list(error.rules), "message": str(error)}
-        sure = certainty(self.model, [item.tokens], [labeling.labels], rules)
+        sure = certainty(self.model, [item.tokens], [labeling.labels], acting)
         broken = [{"rule": b.rule, "amount": b.amount, "cost": _finite(b.cost)} for b in labeling.broken]
         return {
             **base,
@@ -163,7 +185,7 @@ class Workbench:
             "probability": float(sure.whole[0]),
             "broken": broken,
             "status": labeling.status,
-            "alternatives": self._alternatives(item, rules),
+            "alternatives": self._alternatives(item, acting),
         }
 
     def _alternatives(self, item: Item, rules: list[Rule]) -> list[dict[str, Any]]:
@@ -175,13 +197,14 @@ class Workbench:
             return []
         return [{"spans": self._marks(item, labels), "probability": float(p)} for labels, p in best]
 
-    def _item(self, index: int | None, text: str | None) -> Item:
+    def _item(self, index: Any, text: Any) -> Item:
         if index is not None:
+            if type(index) is not int:
+                raise InputError(f"index must be a whole number; got {index!r:.40}.")
             if not 0 <= index < len(self.items):
                 raise InputError(f"index must be from 0 to {len(self.items) - 1}; got {index}.")
             return self.items[index]
-        if not isinstance(text, str) or len(text) > LONGEST_TEXT:
-            raise InputError(f"text must be a string of at most {LONGEST_TEXT:,} characters.")
+        checked_texts([text])
         places = list(self._tokenizer(text))
         return Item(text, places, [text[a:b] for a, b in places])
 
@@ -205,8 +228,7 @@ class Workbench:
         """Read the rules that a question brings (those that are on); None: the model's own."""
         if entries is None:
             return None
-        found = self.check(entries)
-        wrong = next((row for row in found if "error" in row), None)
+        wrong = next((row for row in self.check(entries)["rules"] if "error" in row), None)
         if wrong is not None:
             raise RuleError(wrong["error"])
         return from_dicts([_entry(entry) for entry in entries if entry.get("on", True)])
@@ -216,33 +238,37 @@ class Workbench:
         found = self.rules(entries)
         return found or [] if self._parser is None else acting_rules(self.model, found)
 
-    def keep(self, entries: Any) -> dict[str, Any]:
+    def rules_file(self, rules: Any = None) -> dict[str, Any]:
+        """Write rules as the text of a rules file."""
+        return {"text": dumps(self.acting(rules))}
+
+    def keep(self, rules: Any = None) -> dict[str, Any]:
         """Keep the rules as the page has them, wrong ones too, for when it is opened again."""
-        self.check(entries)
-        if not all(isinstance(entry, Mapping) for entry in entries):
+        self.check(rules)
+        if not all(isinstance(entry, Mapping) for entry in rules):
             raise InputError("each rule must be an object with the key 'rule'.")
         wanted = ("name", "rule", "weight", "per", "on")
-        self.kept = [{key: entry[key] for key in wanted if key in entry} for entry in entries]
+        self.kept = [{key: entry[key] for key in wanted if key in entry} for entry in rules]
         return {"kept": len(self.kept)}
 
-    def save_rules(self, entries: Any) -> dict[str, Any]:
+    def save_rules(self, rules: Any = None) -> dict[str, Any]:
         """Put the rules that are on into the model, and write its file, if it has one."""
-        rules = self.rules(entries) or []
+        saved = self.rules(rules) or []
         parser = copy.copy(self.parser)
         parser.model_ = copy.copy(getattr(self.model, "estimator_", self.model))
-        parser.model_.rules = rules
+        parser.model_.rules = saved
         if parser.model is not None:
             parser.model = parser.model_
         if self.path is not None:
             parser.save(self.path)
         self.parser, self.kept = parser, None
-        return {"rules": len(rules), "path": None if self.path is None else Path(self.path).name}
+        return {"rules": len(saved), "path": None if self.path is None else Path(self.path).name}
 
-    def check(self, entries: Any) -> list[dict[str, Any]]:
-        """Read each rule by itself: its text, or the error and the place (character) where it is."""
-        if not isinstance(entries, list) or len(entries) > MOST_RULES:
+    def check(self, rules: Any = None) -> dict[str, Any]:
+        """Read rules one by one: the text of each, or the error and the character where it is."""
+        if not isinstance(rules, list) or len(rules) > MOST_RULES:
             raise InputError(f"rules must be a list of at most {MOST_RULES} rules.")
-        return [self._checked(entry) for entry in entries]
+        return {"rules": [self._checked(entry) for entry in rules]}
 
     def _checked(self, entry: Any) -> dict[str, Any]:
         if not isinstance(entry, Mapping):
@@ -256,13 +282,14 @@ class Workbench:
         except RulefieldError as error:
             return {"error": str(error), "at": _place(str(entry.get("rule", "")), error)}
 
-    def effect(self, rules: list[Rule], before: list[Rule]) -> dict[str, Any]:
-        """Count what ``rules`` change in the whole data in place of ``before``; fields and their F1 if gold is known."""
+    def effect(self, rules: Any = None, before: Any = ()) -> dict[str, Any]:
+        """Count what rules change in the whole data in place of those before; fields and their F1 if gold is known."""
+        acting, earlier = self.acting(rules), self.acting(list(before or ()))
         places = [i for i, item in enumerate(self.items) if item.tokens]
         if self._parser is None:
-            return {"items": len(places), "changed": [], "better": 0, "worse": 0, "broken": [0] * len(rules)}
+            return {"items": len(places), "changed": [], "better": 0, "worse": 0, "broken": [0] * len(acting)}
         tokens = [self.items[i].tokens for i in places]
-        old, new = self._before(tokens, before), self._predict(tokens, rules)
+        old, new = self._before(tokens, earlier), self._predict(tokens, acting)
         known = [k for k, i in enumerate(places) if self.items[i].gold is not None]
         gold = [self._gold(places[k]) for k in known]
         was, now = ([self._marks(self.items[places[k]], rows[k]) for k in known] for rows in (old, new))
@@ -273,23 +300,25 @@ class Workbench:
             "worse": sum(len(set(g) & set(a) - set(b)) for g, a, b in zip(gold, was, now)),
             "f1_before": text_span_f1(gold, was) if known else None,
             "f1": text_span_f1(gold, now) if known else None,
-            "broken": (self._amounts(rules, tokens, new) > 0).sum(axis=1).tolist(),
+            "broken": (self._amounts(acting, tokens, new) > 0).sum(axis=1).tolist(),
         }
 
-    def find(self, kind: str, words: str, rules: list[Rule]) -> list[int]:
-        """Return the texts of a kind that hold some words."""
+    def find(self, kind: Any = "all", words: Any = "", rules: Any = None) -> dict[str, Any]:
+        """Find texts that hold some words: all, open (without labels), gold, corrected, or wrong (not as the model says)."""
         if kind not in KINDS or not isinstance(words, str):
             raise InputError(f"kind must be one of {', '.join(KINDS)}, and words a string; got {kind!r:.40}.")
-        chosen = [i for i, item in enumerate(self.items) if words.lower() in item.text.lower()]
+        found = [i for i, item in enumerate(self.items) if words.lower() in item.text.lower()]
         if kind == "wrong":
-            chosen = [i for i in chosen if self.items[i].gold is not None and self.items[i].tokens]
-            if self._parser is None or not chosen:
-                return []
-            answers = self._predict([self.items[i].tokens for i in chosen], rules)
-            return [
-                i for i, row in zip(chosen, answers) if set(self._marks(self.items[i], row)) != set(self._gold(i))
-            ]
-        return [i for i in chosen if _is_of_kind(self.items[i], kind)]
+            return {"found": self._wrong(found, self.acting(rules))}
+        return {"found": [i for i in found if _is_of_kind(self.items[i], kind)]}
+
+    def _wrong(self, places: list[int], rules: list[Rule]) -> list[int]:
+        """Return the texts with gold that the model labels otherwise."""
+        known = [i for i in places if self.items[i].gold is not None and self.items[i].tokens]
+        if self._parser is None or not known:
+            return []
+        answers = self._predict([self.items[i].tokens for i in known], rules)
+        return [i for i, row in zip(known, answers) if set(self._marks(self.items[i], row)) != set(self._gold(i))]
 
     def _gold(self, index: int) -> list[Mark]:
         return self.items[index].gold or []
@@ -307,23 +336,24 @@ class Workbench:
             self._predicted = known = (*asked, self._predict(tokens, rules))
         return known[3]
 
-    def next(self, rules: list[Rule]) -> int | None:
-        """Return the text that a person should label next: among those that nobody corrected."""
+    def next(self, rules: Any = None) -> dict[str, Any]:
+        """Choose the text that a person should label next: among those that nobody corrected."""
+        acting = self.acting(rules)
         open_ = [i for i, item in enumerate(self.items) if item.tokens and not item.corrected]
         open_ = [i for i in open_ if self.items[i].gold is None] or open_
-        if self._parser is None:
-            return open_[0] if open_ else None
-        found = suggest(self.model, [self.items[i].tokens for i in open_], 1, rules=rules) if open_ else []
-        return open_[found[0].index] if found else None
+        if self._parser is None or not open_:
+            return {"index": open_[0] if open_ else None}
+        best = suggest(self.model, [self.items[i].tokens for i in open_], 1, rules=acting)
+        return {"index": open_[best[0].index]}
 
     # --- corrections ------------------------------------------------------------------------------
 
-    def correct(self, index: int | None, text: str | None, marks: Any) -> dict[str, Any]:
+    def correct(self, index: Any = None, text: Any = None, spans: Any = None) -> dict[str, Any]:
         """Take a person's fields, [first character, after the last, label], as gold; they are saved as JSON lines."""
         item = self._item(index, text)
         if not item.text.strip():
             raise InputError("there is no text to label.")
-        gold = checked_marks(item.text, marks)
+        gold = checked_marks(item.text, spans)
         with self.lock:
             self._count(item, gold)
             item.gold, item.corrected = gold, True
@@ -403,6 +433,35 @@ class Workbench:
         made = align(item.labeled, lambda _: item.places, scheme_of(self.model), "split" if cut else "snap")  # type: ignore[arg-type]
         tokens = [item.text[a:b] for a, b in made.places] if cut else item.tokens
         return tokens, list(made.labels or ())
+
+
+def parse_question(body: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """Return the texts that a question brings, within the limits, and whether it asks for probabilities."""
+    text, texts, chances = (body.get(name) for name in ("text", "texts", "probabilities"))
+    if text is not None and texts is not None:
+        raise InputError('send either "text" or "texts".')
+    if not isinstance(chances, bool | None):
+        raise InputError(f"probabilities must be true or false; got {chances!r:.40}.")
+    return checked_texts([text] if texts is None else texts), bool(chances)
+
+
+def checked_texts(texts: Any) -> list[str]:
+    """Return texts that are strings, not too many and not too long."""
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > MOST_TEXTS:
+        raise InputError(f'send {{"text": "..."}} or {{"texts": [...]}} with at most {MOST_TEXTS:,} strings.')
+    if any(len(text) > LONGEST_TEXT for text in texts):
+        raise InputError(f"a text may have at most {LONGEST_TEXT:,} characters.")
+    return texts
+
+
+def _text_of(task: Any) -> str:
+    """Return the text of a task of Label Studio."""
+    data = task.get("data") if isinstance(task, dict) else None
+    if isinstance(data, dict):
+        text = data.get("text", next((value for value in data.values() if isinstance(value, str)), None))
+        if isinstance(text, str):
+            return text
+    raise InputError(f'a task needs "data" with a text; got {task!r:.60}.')
 
 
 def _is_of_kind(item: Item, kind: str) -> bool:

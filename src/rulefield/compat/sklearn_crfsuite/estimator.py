@@ -1,9 +1,9 @@
-"""``CRF`` of sklearn-crfsuite 0.5: every parameter, attribute and method, learned and decoded by rulefield."""
+"""``CRF`` of sklearn-crfsuite 0.5, learned and decoded by rulefield."""
 
-import os
-import tempfile
-import weakref
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from tempfile import NamedTemporaryFile
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from rulefield.compat.sklearn_crfsuite.metrics import flat_accuracy_score
-from rulefield.compat.sklearn_crfsuite.tagger import ModelInfo, Tagger, as_items, model_info
-from rulefield.compat.sklearn_crfsuite.training import DEFAULTS, ONLINE_PARAMETERS, Trainer, TrainingLog, options_of
+from rulefield.compat.sklearn_crfsuite.training import DEFAULTS, Trainer, TrainingLog
 from rulefield.encode.crfsuite import CrfsuiteChain, crfsuite_bytes, read_crfsuite
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.text.crfsuite import chain_of_weights
@@ -20,36 +19,33 @@ from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.outputs import write_whole
 
-COMMON = ("min_freq", "all_possible_states", "all_possible_transitions")
 
-
+@dataclass(eq=False, repr=False)
 class CRF(BaseEstimator):
     """Linear-chain CRF with the parameters, attributes and methods of sklearn-crfsuite.
 
     Parameters
     ----------
     algorithm : {"lbfgs", "l2sgd"}, optional
-        Likelihood by L-BFGS (the default; OWL-QN with ``c1``) or by stochastic steps. CRFsuite's online learners ("ap",
-        "pa", "arow") are refused.
+        Both maximize the same likelihood, here by L-BFGS (OWL-QN with ``c1``). CRFsuite's online learners ("ap", "pa",
+        "arow") and their parameters are refused.
     min_freq : float, default 0
         Features of a label and transitions whose values sum to less over the training data get no weight.
     all_possible_states, all_possible_transitions : bool, default False
         Weights for all pairs, not only for those seen in training.
     c1, c2 : float, defaults 0 and 1
-        Penalties c1 |w| and c2 |w|^2 (lbfgs; l2sgd has c2).
+        Penalties c1 |w| and c2 |w|^2.
     max_iterations : int, optional
-        By default no limit for lbfgs, 1000 for l2sgd.
+        No limit by default.
     num_memories : int, default 6
         Pairs that L-BFGS remembers.
-    epsilon : float
-        lbfgs ends where the gradient's norm falls below this share of the weights' (1e-5).
-    delta : float
-        lbfgs and l2sgd end where the objective improves by less than this share over ten iterations (1e-5, 1e-6).
-    pa_type, c, error_sensitive, averaging, variance, gamma
-        Of CRFsuite's online learners; refused if given.
+    epsilon : float, default 1e-5
+        Training ends if the gradient's norm falls below this share of the weights'.
+    delta : float, default 1e-5
+        Training ends if the objective improves by less than this share over ten iterations.
     period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
 calibration_max_trials
-        Accepted and checked, without effect: rulefield's minimizers choose their steps themselves.
+        Without effect: rulefield's minimizer chooses its steps itself.
     verbose : bool, default False
         Print a line per iteration.
     model_filename : path, optional
@@ -57,7 +53,7 @@ calibration_max_trials
     keep_tempfiles : bool, default False
         Whether the file that ``modelfile.name`` makes is kept when the model goes.
     trainer_cls : None
-        A class of trainers of python-crfsuite has no place here; anything but None is refused by ``fit``.
+        ``fit`` refuses anything else: classes of python-crfsuite do not train here.
 
     Attributes
     ----------
@@ -77,72 +73,34 @@ calibration_max_trials
     ['name', 'year']
     """
 
-    training_log_: TrainingLog | None = None
-    _weights: CrfsuiteChain | None = None
-    _chain: ChainCRF | None = None
-    _tagger: Tagger | None = None
-    _bytes: bytes | None = None
-    _modelfile: "ModelFile | None" = None
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: str | None = None
+    max_linesearch: int | None = None
+    calibration_eta: float | None = None
+    calibration_rate: float | None = None
+    calibration_samples: int | None = None
+    calibration_candidates: int | None = None
+    calibration_max_trials: int | None = None
+    verbose: bool = False
+    model_filename: str | None = None
+    keep_tempfiles: bool = False
+    trainer_cls: None = None
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: str | None = None,
-        max_linesearch: int | None = None,
-        calibration_eta: float | None = None,
-        calibration_rate: float | None = None,
-        calibration_samples: int | None = None,
-        calibration_candidates: int | None = None,
-        calibration_max_trials: int | None = None,
-        pa_type: int | None = None,
-        c: float | None = None,
-        error_sensitive: bool | None = None,
-        averaging: bool | None = None,
-        variance: float | None = None,
-        gamma: float | None = None,
-        verbose: bool = False,
-        model_filename: str | None = None,
-        keep_tempfiles: bool = False,
-        trainer_cls: None = None,
-    ):
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
+    training_log_: TrainingLog | None = field(init=False, default=None)
+    _weights: CrfsuiteChain | None = field(init=False, default=None)
+    _chain: ChainCRF | None = field(init=False, default=None)
+    _tagger: "Tagger | None" = field(init=False, default=None)
+    _modelfile: Any = field(init=False, default=None)
 
     @interruptible
     def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> "CRF":
@@ -154,14 +112,13 @@ calibration_max_trials
             raise InputError("held-out data is X_dev and y_dev together; one of them is missing.")
         if self.trainer_cls is not None:
             raise InputError("trainer_cls is a class of python-crfsuite, which does not train here; leave it None.")
-        options = options_of(self.algorithm, self._given())
-        trainer = Trainer(_rows(X), [list(labels) for labels in y], options)
+        trainer = Trainer(_rows(X), [list(row) for row in y], {name: getattr(self, name) for name in DEFAULTS})
         dev = None if X_dev is None else (_rows(X_dev), y_dev)
-        self._forget()
-        self._weights = trainer.train(self.algorithm or "lbfgs", dev, print if self.verbose else None)
+        self._chain = self._tagger = self._modelfile = None
+        self._weights = trainer.train(dev, print if self.verbose else None)
         self.training_log_ = trainer.log
         if self.model_filename is not None:
-            write_whole(self.model_filename, self._file_bytes())
+            write_whole(self.model_filename, crfsuite_bytes(self._weights))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -170,7 +127,7 @@ calibration_max_trials
 
     def predict_single(self, xseq: Any) -> list[str]:
         """Return the labels of one sequence."""
-        best: list[str] = self._fitted().predict([as_items(xseq)])[0]
+        best: list[str] = self._fitted().predict(_rows([xseq]))[0]
         return best
 
     def predict_marginals(self, X: Any) -> np.ndarray:
@@ -179,11 +136,11 @@ calibration_max_trials
 
     def predict_marginals_single(self, xseq: Any) -> list[dict[str, float]]:
         """Return {label: probability} for every item of one sequence."""
-        marginals: list[dict[str, float]] = self._fitted().predict_marginals([as_items(xseq)])[0]
+        marginals: list[dict[str, float]] = self._fitted().predict_marginals(_rows([xseq]))[0]
         return marginals
 
     def score(self, X: Any, y: Any) -> float:
-        """Accuracy of sequence items."""
+        """Return the accuracy of sequence items."""
         return float(flat_accuracy_score(y, self.predict(X)))
 
     # --- what was learned -------------------------------------------------------------------------
@@ -191,16 +148,16 @@ calibration_max_trials
     @property
     def crf_(self) -> ChainCRF | None:
         """The fitted chain."""
-        if self._chain is None and self._known() is not None:
-            self._chain = chain_of_weights(self._known())
+        weights = self._known()
+        if self._chain is None and weights is not None:
+            self._chain = chain_of_weights(weights)
         return self._chain
 
     @property
-    def tagger_(self) -> Tagger | None:
-        """The model with the methods of ``pycrfsuite.Tagger``."""
-        chain, weights = self.crf_, self._weights
-        if self._tagger is None and chain is not None and weights is not None:
-            self._tagger = Tagger(chain, weights.labels, model_info(weights, len(self._file_bytes())))
+    def tagger_(self) -> "Tagger | None":
+        """The model with methods of ``pycrfsuite.Tagger``."""
+        if self._tagger is None and self.crf_ is not None:
+            self._tagger = Tagger(self.crf_, self.classes_ or [])
         return self._tagger
 
     @property
@@ -212,47 +169,52 @@ calibration_max_trials
     @property
     def size_(self) -> int | None:
         """Size of the model file of CRFsuite, in bytes."""
-        return None if self._known() is None else len(self._file_bytes())
-
-    @property
-    def num_attributes_(self) -> int | None:
-        """Number of attributes that have a weight."""
-        info = self._info
-        return None if info is None else info.header["num_attrs"]
+        weights = self._known()
+        return None if weights is None else len(crfsuite_bytes(weights))
 
     @property
     def attributes_(self) -> list[str] | None:
         """Attributes that have a weight."""
-        info = self._info
-        return None if info is None else list(info.attributes)
+        weights = self._known()
+        return None if weights is None else list(weights.without_zeros().features)
+
+    @property
+    def num_attributes_(self) -> int | None:
+        """Number of attributes that have a weight."""
+        return None if self.attributes_ is None else len(self.attributes_)
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float] | None:
-        """{(attribute, label): weight}."""
-        info = self._info
-        return None if info is None else info.state_features
+        """{(attribute, label): weight}; without those that are zero."""
+        weights = self._known()
+        if weights is None:
+            return None
+        rows = zip(weights.state_feature.tolist(), weights.state_label.tolist(), weights.state_weight.tolist())
+        return {(weights.features[a], weights.labels[b]): w for a, b, w in rows if w}
 
     @property
     def transition_features_(self) -> dict[tuple[str, str], float] | None:
-        """{(label from, label to): weight}."""
-        info = self._info
-        return None if info is None else info.transitions
+        """{(label from, label to): weight}; without those that are zero."""
+        weights = self._known()
+        if weights is None:
+            return None
+        steps = np.argwhere(weights.transitions).tolist()
+        return {(weights.labels[a], weights.labels[b]): float(weights.transitions[a, b]) for a, b in steps}
 
     @property
-    def modelfile(self) -> "ModelFile":
+    def modelfile(self) -> Any:
         """The model as a file of CRFsuite; its ``name`` is None before ``fit``."""
+        weights = self._known()
+        if self.model_filename is not None or weights is None:
+            return SimpleNamespace(name=self.model_filename)
         if self._modelfile is None:
-            known = self.model_filename is None and self._known() is not None
-            content = self._file_bytes() if known else None
-            self._modelfile = ModelFile(self.model_filename, content, self.keep_tempfiles)
+            delete = not self.keep_tempfiles
+            self._modelfile = NamedTemporaryFile(prefix="model", suffix=".crfsuite", delete=delete)  # noqa: SIM115
+            self._modelfile.write(crfsuite_bytes(weights))
+            self._modelfile.flush()
         return self._modelfile
 
-    @property
-    def _info(self) -> ModelInfo | None:
-        tagger = self.tagger_
-        return None if tagger is None else tagger.info()
-
-    def _known(self) -> Any:
+    def _known(self) -> CrfsuiteChain | None:
         """Return the weights that were learned, or those of the model file."""
         if self._weights is None and self.model_filename is not None:
             self._weights = read_crfsuite(self.model_filename)
@@ -264,41 +226,52 @@ calibration_max_trials
             raise NotFittedError("this CRF is not fitted yet; call fit, or give a model_filename.")
         return chain
 
-    def _file_bytes(self) -> bytes:
-        if self._bytes is None:
-            self._bytes = crfsuite_bytes(self._known())
-        return self._bytes
-
-    def _given(self) -> dict[str, Any]:
-        """Return the parameters of training that are not None."""
-        names = {*COMMON, *(name for own in DEFAULTS.values() for name in own), *ONLINE_PARAMETERS}
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-
-    def _forget(self) -> None:
-        self._weights = self._chain = self._tagger = self._bytes = self._modelfile = None
-
     def __getstate__(self) -> dict[str, Any]:
-        derived = ("_chain", "_tagger", "_bytes", "_modelfile")
+        derived = ("_chain", "_tagger", "_modelfile")
         return {name: value for name, value in super().__getstate__().items() if name not in derived}
 
 
-class ModelFile:
-    """A model as a file that has a name: the one that was given, or a temporary one that goes with this object."""
+class Tagger:
+    """The methods of ``pycrfsuite.Tagger`` that label and give probabilities, over a :class:`rulefield.ChainCRF`."""
 
-    def __init__(self, filename: str | None, content: bytes | None, keep: bool):
-        self._name, self._content, self._keep = filename, content, keep
+    def __init__(self, chain: ChainCRF, labels: list[str]):
+        self._chain, self._labels = chain, labels
+        self._items: list[Any] = []
+        self._marginals: Any = None
 
-    @property
-    def name(self) -> str | None:
-        """Path of the file, which is written when it is first asked for."""
-        if self._name is None and self._content is not None:
-            handle, self._name = tempfile.mkstemp(".crfsuite", "model")
-            with os.fdopen(handle, "wb") as file:
-                file.write(self._content)
-            if not self._keep:
-                weakref.finalize(self, Path(self._name).unlink, missing_ok=True)
-        return self._name
+    def labels(self) -> list[str]:
+        """Return all labels, in the order of the model file."""
+        return list(self._labels)
+
+    def set(self, xseq: Any) -> None:
+        """Take the sequence that ``tag``, ``marginal`` and ``probability`` are about."""
+        self._items, self._marginals = _rows([xseq]), None
+
+    def tag(self, xseq: Any = None) -> list[str]:
+        """Return the best labels of ``xseq``, or of the sequence set before."""
+        if xseq is not None:
+            self.set(xseq)
+        best: list[str] = self._chain.predict(self._sequence())[0]
+        return best
+
+    def marginal(self, y: str, pos: int) -> float:
+        """Return the probability of label ``y`` at position ``pos`` of the sequence set before."""
+        if self._marginals is None:
+            self._marginals = self._chain.predict_marginals(self._sequence())[0]
+        if y not in self._labels or not 0 <= pos < len(self._marginals):
+            raise InputError(f"there is no probability of {y!r} at {pos!r}: an unknown label, or no such position.")
+        return float(self._marginals[pos][y])
+
+    def probability(self, yseq: Sequence[str]) -> float:
+        """Return the probability of the labels ``yseq`` for the sequence set before."""
+        return float(np.exp(self._chain.log_likelihood(self._sequence(), [list(yseq)])[0]))
+
+    def _sequence(self) -> list[Any]:
+        if not self._items:
+            raise InputError("there is no sequence yet; give one to tag(), or call set() first.")
+        return self._items
 
 
 def _rows(X: Any) -> list[Any]:
-    return [as_items(xseq) for xseq in X]
+    """Return sequences of items as they are, those of ``pycrfsuite.ItemSequence`` as lists of dicts."""
+    return [row.items() if hasattr(row, "items") and not isinstance(row, dict) else row for row in X]

@@ -279,6 +279,7 @@ async function save() {
   const still = untouched();
   const found = await ask("correct", { ...where(), spans: state.spans });
   state.about = await ask("about");
+  drawAbout();
   if (still()) { state.dirty = false; await turnTo(found.index); }
   const left = state.about.first_training - found.corrected;
   say(state.about.model ? `saved; ${found.corrected} corrected` : left > 0 ? `saved; ${left} more until the first training` : "saved");
@@ -320,6 +321,10 @@ function drawAbout() {
   const about = state.about;
   const model = about.model ? `${about.path || "model"} (${about.model})` : "no model yet";
   $("about").textContent = `${model} · ${about.data || "no data"}: ${about.items} texts, ${about.gold} with gold`;
+  // What training would learn from: corrections take the place of the gold of a text.
+  const [corrected, rest] = [about.corrected, about.gold - about.corrected];
+  const gold = rest ? ` and ${rest} texts with gold as they are` : "";
+  $("trains").textContent = about.gold ? `Retrain learns from ${corrected} texts that you saved, with your labels in place of their gold,${gold}; scores on these texts are then too good.` : "";
 }
 
 function download(name, blob) {

@@ -27,19 +27,11 @@ PAGE_XML = """<PcGts xmlns="http://schema.primaresearch.org/PAGE/gts/pagecontent
 <TextEquiv><Unicode>First &amp; line</Unicode></TextEquiv></TextLine>
 <TextLine id="l2"><Coords points="12,40 100,40 100,60 12,60"/></TextLine></TextRegion>
 <SeparatorRegion id="s1"><Coords points="0,35 200,36"/></SeparatorRegion></Page></PcGts>"""
-ALTO = """<alto xmlns="http://www.loc.gov/standards/alto/ns-v4#"><Tags><OtherTag ID="t1" LABEL="head"/></Tags><Layout>
-<Page ID="scan 1" WIDTH="200" HEIGHT="300"><PrintSpace><TextBlock ID="r1" HPOS="10" VPOS="10" WIDTH="180" HEIGHT="80">
-<TextLine ID="l1" HPOS="12" VPOS="12" WIDTH="88" HEIGHT="18" TAGREFS="t1"><String CONTENT="First"/></TextLine>
-<TextLine ID="l2" HPOS="12" VPOS="40" WIDTH="88" HEIGHT="20"/></TextBlock></PrintSpace></Page></Layout></alto>"""
-HOCR = """<html xmlns="http://www.w3.org/1999/xhtml"><body>
-<div class="ocr_page" id="scan 1" title="bbox 0 0 200 300"><div class="ocr_carea" id="r1" title="bbox 10 10 190 90">
-<span class="ocr_line label_head" id="l1" title="bbox 12 12 100 30; x_size 18"><span class="ocrx_word">First</span></span>
-<span class="ocr_line" id="l2" title="bbox 12 40 100 60"/></div></div></body></html>"""
 BOXES = json.dumps({
     "page": "p1", "width": 100, "height": 50, "separators": [{"box": [0, 20, 100, 21], "orient": "horizontal"}],
     "lines": [{"box": [1, 1, 50, 10], "label": "head", "text": "one"}, {"box": [1, 22, 50, 30], "label": None}],
 }) + "\n"  # fmt: skip
-PAGES = {"a.page.xml": PAGE_XML, "a.alto.xml": ALTO, "a.hocr": HOCR, "a.jsonl": BOXES}
+PAGES = {"a.page.xml": PAGE_XML, "a.jsonl": BOXES}
 CONFIG = """files: [a.jsonl]
 output: m.rf
 l2: 0.3

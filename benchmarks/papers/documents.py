@@ -9,8 +9,6 @@
                 the books that the fold learns from, that soft or no rules are better by more than their standard error.
 ``predictors``  + gradient boosting inside, cross-fitted by book, under the same rules.
 ``boosting_alone``, ``logistic_alone``  the same features of lines without structure.
-``header``      header labels (CH, D, O) and rows in one ladder, each learned given the other (composite likelihood), beside
-                header labels alone (``header_alone``); its rows are ``header_rows``.
 
 ``cells_f1``: cells recovered exactly, all their lines and no other. ``gain_low``: lower end of the 95 % interval of the
 difference to the row before, books drawn with replacement. ``broken``: hard rules that predictions under them break.
@@ -40,7 +38,7 @@ from rulefield import rules as r
 from rulefield.encode.documents.files import read_pages
 from rulefield.rules.nodes import violation_on_graph
 
-ROWS = ("linear", "typed", "rules", "predictors", "alone", "header")
+ROWS = ("linear", "typed", "rules", "predictors", "alone")
 GOES_ON = r.followed_by(["B", "I"], ["I", "E"], level="token")
 BEGINS = r.followed_by(["E", "S", "O"], ["B", "S", "O"], level="token")
 BEFORE = {"typed": "linear", "rules": "typed", "predictors": "rules"}
@@ -65,7 +63,7 @@ def boosting():
 
 
 class Data:
-    """All pages, with labels of rows and headers, cells (for evaluation only), books and folds."""
+    """All pages, with labels of rows, cells (for evaluation only), books and folds."""
 
     def __init__(self):
         path = data_folder() / "abp" / "pages_111.jsonl.gz"
@@ -74,7 +72,7 @@ class Data:
             return [list(page.labels) for page in read_pages(path, field)]
 
         self.pages = read_pages(path, "row")
-        self.rows, self.header, self.cells = labels("row"), labels("header"), labels("cell")
+        self.rows, self.cells = labels("row"), labels("cell")
         self.books = np.array([page.name.rsplit("_", 1)[0] for page in self.pages])
         names = sorted(set(self.books))
         place = {names[k]: i % 5 for i, k in enumerate(np.random.default_rng(0).permutation(len(names)))}
@@ -103,20 +101,15 @@ class Fold:
             self.learn("predictors", rf.DocumentTagger(model=inside), rules)
         if "alone" in rows:
             self.alone()
-        if "header" in rows:
-            self.headers()
         return self.found
 
     def keep(self, name, labels, fit=None, seconds=None, statuses=()):
-        hits = [a == b for row, i in zip(labels, self.test) for a, b in zip(row, self.gold(name)[i])]
+        hits = [a == b for row, i in zip(labels, self.test) for a, b in zip(row, self.data.rows[i])]
         print(f"fold {self.number} {name:<15} {np.mean(hits):.4f}  fit {fit or 0:.1f} CPU s", flush=True)
         self.found["rows"][name] = {"labels": [list(map(str, row)) for row in labels], "fit": fit}
         if seconds is not None:
             proved = float(np.mean([status == "optimal" for status in statuses]))
             self.found["rows"][name] |= {"decode": 1000 * seconds / len(self.new), "certified": proved}
-
-    def gold(self, name):
-        return self.data.header if name in ("header", "header_alone") else self.data.rows
 
     def learn(self, name, tagger, rules=()):
         model, fit = timed(lambda: tagger.fit(self.X, self.y, groups=self.data.books[self.train]))
@@ -154,34 +147,6 @@ class Fold:
         for name, one in (("boosting_alone", boosting()), ("logistic_alone", logistic)):
             fitted, fit = timed(lambda one=one: one.fit(lines, np.concatenate(self.y)))
             self.keep(name, np.split(fitted.predict(unseen), ends), fit)
-
-    def headers(self):
-        for name, joint in (("header_alone", False), ("header", True)):
-            y = [
-                {"header": self.data.header[i], **({"line": self.data.rows[i]} if joint else {})} for i in self.train
-            ]
-            graphs = [self.ladder(graph, joint) for graph in self.typed.graphs(self.X)]
-            crf = rf.GraphCRF(
-                algorithm="composite", l2=2.0, random_state=0, labels={"separator": 2} if joint else None
-            )
-            _, fit = timed(lambda crf=crf, graphs=graphs, y=y: crf.fit(graphs, y))
-            found = crf.predict([self.ladder(graph, joint) for graph in self.typed.graphs(self.new)])
-            self.keep(name, [one["header"] for one in found], fit)
-            if joint:
-                self.keep("header_rows", [one["line"] for one in found])
-
-    def ladder(self, graph, joint):
-        """Header labels as a second label of each line, tied to its row; edges between headers have flags only."""
-        names = self.typed._encoder.edge_names("line")
-        flags = [k for k, name in enumerate(names) if "~" not in name]
-        pairs, features = graph.edges["line", "line"]
-        nodes = {"header": graph.nodes["line"]}
-        edges = {("header", "header"): (pairs, np.ascontiguousarray(features[:, flags]))}
-        if joint:
-            nodes |= {kind: graph.nodes[kind] for kind in ("line", "separator")}
-            edges |= graph.edges
-            edges["header", "line"] = np.repeat(np.arange(len(graph.nodes["line"]))[:, None], 2, axis=1)
-        return rf.graphs.TypedGraph(nodes, edges)
 
 
 def cells(labels, pairs):
@@ -236,17 +201,15 @@ def summary(data, folds):
     result, hits = {}, {}
     for name in folds[0]["rows"]:
         parts = [fold["rows"][name] for fold in folds]
-        gold = data.header if name in ("header", "header_alone") else data.rows
         labels = {i: row for fold, part in zip(folds, parts) for i, row in zip(fold["test"], part["labels"])}
-        hits[name] = {i: np.array([a == b for a, b in zip(row, gold[i])]) for i, row in labels.items()}
+        hits[name] = {i: np.array([a == b for a, b in zip(row, data.rows[i])]) for i, row in labels.items()}
         result[name] = {"accuracy": float(np.concatenate(list(hits[name].values())).mean())}
         result[name]["by_fold"] = [
             round(float(np.mean(np.concatenate([hits[name][i] for i in fold["test"]]))), 4) for fold in folds
         ]
         if BEFORE.get(name) in hits:
             result[name]["gain_low"] = gain_low(hits[name], hits[BEFORE[name]], data.books)
-        if gold is data.rows:
-            result[name]["cells_f1"] = cells_f1(labels, data.cells, after)
+        result[name]["cells_f1"] = cells_f1(labels, data.cells, after)
         if parts[0]["fit"] is not None:
             result[name]["fit_cpu_s"] = max(part["fit"] for part in parts)
         if "decode" in parts[0]:

@@ -1,7 +1,7 @@
 """Graphs for :class:`rulefield.GraphCRF` and Gaussian fields: their type, builders, similarities and engines."""
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.encode.graph_builders import chain, from_arrays, from_networkx, grid, grid_edges
+from rulefield.encode.graph_builders import chain, from_arrays, grid, grid_edges
 from rulefield.encode.similarity import (
     chi2,
     correlation,
@@ -26,7 +26,6 @@ __all__ = [
     "decode_fast",
     "decode_graph",
     "from_arrays",
-    "from_networkx",
     "graph_marginals",
     "grid",
     "grid_edges",

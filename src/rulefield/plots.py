@@ -2,7 +2,7 @@
 
 from rulefield.report.certainty import certainty
 from rulefield.report.effects import rule_effects
-from rulefield.report.graphs import draw_page, plot_graph, plot_grid
+from rulefield.report.graphs import draw_page, plot_grid
 from rulefield.report.plots import (
     CalibrationDisplay,
     CovarianceDisplay,
@@ -22,7 +22,6 @@ __all__ = [
     "TransitionDisplay",
     "certainty",
     "draw_page",
-    "plot_graph",
     "plot_grid",
     "rule_effects",
     "study",

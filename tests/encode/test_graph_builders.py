@@ -12,7 +12,6 @@ from rulefield.encode.graph_builders import (
     chain,
     end_features,
     from_arrays,
-    from_networkx,
     grid,
     grid_edges,
     multilabel_edges,
@@ -40,9 +39,8 @@ def test_grid_edge_features():
     x = np.arange(12.0).reshape(6, 2)
     assert grid(x, (2, 3)).edges["cell", "cell"][1].shape == (7, 2)
     assert grid(x, (2, 3), neighbors=8).edges["cell", "cell"][1].shape == (11, 4)
-    assert grid(x, (2, 3), directions=False).edges["cell", "cell"][1] is None
-    pairs, features = grid(x, (2, 3), ends=True).edges["cell", "cell"]
-    _, direction = grid_edges(2, 3)
+    pairs, direction = grid_edges(2, 3)
+    features = end_features(x, pairs, direction, 2)
     for (i, j), d, row in zip(pairs, direction, features.toarray()):
         expected = np.zeros((2, 4))
         expected[d] = np.concatenate([x[i], x[j]])
@@ -82,18 +80,7 @@ def test_constant_labels_still_give_a_tree():
     assert len(multilabel_edges(np.zeros((4, 3)), "tree")) == 2
 
 
-def test_networkx_with_types():
-    g = nx.DiGraph()
-    g.add_node("p", x=[1.0], kind="page")
-    g.add_node("b1", x=[1.0, 2.0], kind="block")
-    g.add_node("b2", x=[3.0, 4.0], kind="block")
-    g.add_edge("b2", "p", f=[5.0])
-    g.add_edge("b1", "b2", f=[6.0])
-    graph, names = from_networkx(g, edge_features="f", node_type="kind")
-    assert names == {"page": ["p"], "block": ["b1", "b2"]}
-    assert graph.nodes["block"].tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert graph.edges["block", "page"][0].tolist() == [[1, 0]]
-    assert graph.edges["block", "block"][1].tolist() == [[6.0]]
+def test_arrays_are_a_graph_of_one_type():
     assert from_arrays(np.ones((2, 1)), [[0, 1]]).n_edges == {("node", "node"): 1}
 
 
@@ -103,7 +90,6 @@ def test_networkx_with_types():
         (lambda: grid_edges(2, 2, 6), "4 or 8"),
         (lambda: grid(np.ones((5, 1)), (2, 3)), "height x width = 6"),
         (lambda: multilabel_edges(np.ones((2, 2)), "star"), "structure must be"),
-        (lambda: from_networkx(nx.path_graph(2)), "attribute 'x'"),
     ],
 )
 def test_mistakes_are_explained(call, message):

@@ -1,4 +1,4 @@
-"""The graph model: potentials, their adjoint, joint features and tied weights."""
+"""The graph model: potentials, their adjoint, joint features."""
 
 import numpy as np
 import pytest
@@ -14,21 +14,14 @@ from rulefield.models.graph_batch import make_batch
 COUNTS = {"a": 3, "b": 2}
 
 
-def spec(**options):
-    return GraphSpec(COUNTS, {"a": 4, "b": 2}, {("a", "a"): 3, ("a", "b"): 1, ("b", "b"): 2}, **options)
+SPEC = GraphSpec(COUNTS, {"a": 4, "b": 2}, {("a", "a"): 3, ("a", "b"): 1, ("b", "b"): 2})
 
 
-OPTIONS = {
-    "free": {},
-    "potts": {"potts": frozenset([("a", "a")])},
-}
-
-
-@pytest.fixture(params=OPTIONS)
-def case(request):
+@pytest.fixture
+def case():
     rng = np.random.default_rng(0)
     graphs = random_graphs(rng, 5, sparse_edges=True)
-    return rng, GraphModel(spec(**OPTIONS[request.param])), make_batch(graphs, COUNTS), graphs
+    return rng, GraphModel(SPEC), make_batch(graphs, COUNTS), graphs
 
 
 def test_the_score_is_the_sum_over_nodes_and_edges(case):
@@ -69,21 +62,11 @@ def test_joint_features_times_weights_are_scores(case):
 
 def test_the_number_of_parameters_is_that_of_the_paper():
     expected = 3 * 4 + 2 * 2 + 3 * 3 * 3 + 3 * 2 * 1 + 2 * 2 * 2
-    assert GraphModel(spec()).n_parameters == expected
-    assert GraphModel(spec(potts=frozenset([("a", "a")]))).n_parameters == expected - 27 + 3
-
-
-def test_potts_weights_score_equal_labels_of_types_with_equally_many():
-    model = GraphModel(spec(potts=frozenset([("a", "a")])))
-    w = model.weights(np.arange(1.0, model.n_parameters + 1), ("a", "a")).reshape(3, 3, 3)
-    for one in w:
-        assert_allclose(one, one[0, 0] * np.eye(3))
-    with pytest.raises(InputError, match="3 and 2 labels"):
-        GraphModel(spec(potts=frozenset([("a", "b")])))
+    assert GraphModel(SPEC).n_parameters == expected
 
 
 def test_wrong_feature_counts_are_named():
-    model = GraphModel(spec())
+    model = GraphModel(SPEC)
     with pytest.raises(InputError, match=r"knows 4 features .*'a'.*got 5"):
         model.potentials(np.zeros(model.n_parameters), make_batch([TypedGraph({"a": np.ones((2, 5))})], COUNTS))
 
@@ -91,6 +74,6 @@ def test_wrong_feature_counts_are_named():
 def test_graphs_may_lack_types_and_edges():
     graphs = [TypedGraph({"a": np.ones((2, 4))}), TypedGraph({"b": np.ones((1, 2)), "a": np.zeros((0, 4))})]
     batch = make_batch(graphs, COUNTS)
-    potentials = GraphModel(spec()).potentials(np.ones(GraphModel(spec()).n_parameters), batch)
+    potentials = GraphModel(SPEC).potentials(np.ones(GraphModel(SPEC).n_parameters), batch)
     assert batch.potentials_of(potentials, 0).unary.tolist() == [4.0] * 6
     assert batch.potentials_of(potentials, 1).unary.tolist() == [2.0] * 2

@@ -243,7 +243,7 @@ CASES = [
         {"l2": 0.1, "max_iter": 100},
         no_node("token", "left"),
         node_contradiction("token", "left"),
-        {"algorithm": "ssvm", "class_weight": "balanced", "random_state": 3, "n_jobs": 2, "max_iter": 25},
+        {"algorithm": "ssvm", "random_state": 3, "n_jobs": 2, "max_iter": 25},
         {"l2": [0.1, 1.0]},
     ),
     Case(
@@ -293,12 +293,7 @@ TAGGER = Case(
     {"model": rf.GraphCRF(l2=0.5, max_iter=100)},
     no_node("line", "head"),
     node_contradiction("line", "head"),
-    {
-        "model": rf.GraphCRF(algorithm="ssvm", max_iter=20),
-        "separators": False,
-        "min_overlap": 0.5,
-        "n_knots": 3,
-    },
+    {"model": rf.GraphCRF(algorithm="ssvm", max_iter=20), "separators": False},
     {"model__l2": [0.1, 1.0], "separators": [True, False]},
     stop={"model__max_iter": 1, "model__tol": 0.0},
     calm={"model": rf.GraphCRF(max_iter=2000)},

@@ -1,12 +1,11 @@
-"""Pictures of labeled graphs say what the labeling says."""
+"""Pictures of labeled grids say what the labeling says."""
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
-from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import InputError
-from rulefield.report.graphs import plot_graph, plot_grid
+from rulefield.report.graphs import plot_grid
 
 mpl.use("Agg")
 
@@ -20,17 +19,8 @@ def test_grid_shows_every_label_and_frames_mistakes():
     assert "83.3%" in axes.get_title()
 
 
-def test_graph_shows_types_labels_and_edges():
-    graph = TypedGraph({"a": 3, "b": 1}, {("a", "b"): [[0, 0], [1, 0], [2, 0]]})
-    axes = plot_graph(graph, {"a": ["x", "y", "x"]})
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a: x", "a: y", "b: ?"]
-    assert len(axes.collections[0].get_segments()) == 3
-
-
 def test_mistakes_are_explained():
     with pytest.raises(InputError, match="reshape"):
         plot_grid([1, 2])
     with pytest.raises(InputError, match="truth"):
         plot_grid([[1, 2]], truth=[[1], [2]])
-    with pytest.raises(InputError, match="need 2 labels"):
-        plot_graph(TypedGraph({"a": 2}), ["x"])

@@ -34,8 +34,7 @@ def run_page_train(files: Sequence[str], model: str, options: TrainOptions) -> N
     documents = [one for name in files for one in _documents(read_pages(name))]
     if all(label is None for pages in documents for page in pages for label in page.labels or ()):
         raise InputError(
-            'no box in these files has a label; PAGE XML has them in custom="structure {type:...;}", ALTO in tags '
-            'that TAGREFS names, hOCR in classes label_..., JSON in "label".'
+            'no box in these files has a label; PAGE XML has them in custom="structure {type:...;}", JSON in "label".'
         )
     crf = GraphCRF(
         l2=penalty("l2", options.l2, USUAL_L2),

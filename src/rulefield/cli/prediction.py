@@ -136,7 +136,7 @@ def predict(
     file = files[0]
     if output.endswith("/") or Path(output).is_dir():
         raise InputError(
-            f"only pages are written to a folder ({output!r}), but {file!r} is none of PAGE XML, ALTO, hOCR, JSON "
+            f"only pages are written to a folder ({output!r}), but {file!r} is none of PAGE XML, JSON "
             "of boxes and PDF; give the name of a file for labeled sequences."
         )
     if options.cluster and (options.probabilities or options.kbest):

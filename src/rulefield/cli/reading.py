@@ -111,7 +111,7 @@ def open_model(path: str, jobs: int = 1) -> Any:
     inner = getattr(model, "model_", model) if model._kind == "text" else model
     if model._kind == "document":
         raise InputError(
-            f"{path!r} labels pages: rulefield predict takes it with files of PAGE XML, ALTO, hOCR, JSON of boxes or PDF."
+            f"{path!r} labels pages: rulefield predict takes it with files of PAGE XML, JSON of boxes or PDF."
         )
     if inner._kind not in ("chain", "ruled", "segments", "joint"):
         raise InputError(

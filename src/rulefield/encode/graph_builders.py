@@ -1,4 +1,4 @@
-"""Build typed graphs from pictures, sequences, label sets, networkx graphs and plain arrays; no loop per edge."""
+"""Build typed graphs from pictures, sequences, label sets and plain arrays; no loop per edge."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rulefield.data.graphs import Features, TypedGraph, as_features, spanning_tree
+from rulefield.data.graphs import TypedGraph, as_features, spanning_tree
 from rulefield.exceptions import InputError
 
 _STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}
@@ -39,11 +39,9 @@ def grid(
     shape: tuple[int, int],
     *,
     neighbors: int = 4,
-    directions: bool = True,
-    ends: bool = False,
     node: str = "cell",
 ) -> TypedGraph:
-    """Build the graph of a picture.
+    """Build the graph of a picture, with an edge feature for each direction.
 
     Parameters
     ----------
@@ -52,12 +50,6 @@ def grid(
     shape : (int, int)
         Height and width.
     neighbors : 4 or 8
-    directions : bool
-        One edge feature per direction (one-hot), so that weights may differ between right and down; else the
-        constant 1.
-    ends : bool
-        Also give every edge the features of both its ends, separately for each direction: (features of the
-        source, of the target) x direction, as CSR.
     node : str
         Name of the type.
     """
@@ -66,13 +58,7 @@ def grid(
     if matrix.shape[0] != height * width:
         raise InputError(f"features must have height x width = {height * width} rows; got {matrix.shape[0]}.")
     pairs, direction = grid_edges(height, width, neighbors)
-    if ends:
-        edge: Features | None = end_features(matrix, pairs, direction, len(_STEPS[neighbors]))
-    elif directions:
-        edge = np.eye(len(_STEPS[neighbors]))[direction]
-    else:
-        edge = None
-    return TypedGraph({node: matrix}, {(node, node): (pairs, edge)})
+    return TypedGraph({node: matrix}, {(node, node): (pairs, np.eye(len(_STEPS[neighbors]))[direction])})
 
 
 def end_features(features: Any, pairs: np.ndarray, kind: np.ndarray, n_kinds: int) -> sparse.csr_array:
@@ -153,45 +139,3 @@ def from_arrays(
 ) -> TypedGraph:
     """Build a graph with one type of node from its feature matrix, edge list and edge features."""
     return TypedGraph({node: features}, {(node, node): (edges, edge_features)}, relations or {})
-
-
-def from_networkx(
-    graph: Any, *, node_features: str = "x", edge_features: str | None = None, node_type: str | None = None
-) -> tuple[TypedGraph, dict[str, list[Any]]]:
-    """Build a typed graph from a networkx graph.
-
-    Parameters
-    ----------
-    graph : networkx.Graph or DiGraph
-        Edges of an undirected graph are taken in the order in which networkx lists their ends.
-    node_features : str
-        Node attribute that holds the feature vector; all nodes of a type must have equally many.
-    edge_features : str or None
-        Edge attribute that holds the feature vector.
-    node_type : str or None
-        Node attribute that names the type; None puts all nodes in the type ``"node"``.
-
-    Returns
-    -------
-    graph : TypedGraph
-    names : dict of str to list
-        The networkx names of each type's nodes, in the order of the rows.
-    """
-    kinds = {v: str(data[node_type]) if node_type else "node" for v, data in graph.nodes(data=True)}
-    names: dict[str, list[Any]] = {}
-    for v, kind in kinds.items():
-        names.setdefault(kind, []).append(v)
-    row = {v: i for members in names.values() for i, v in enumerate(members)}
-    try:
-        nodes = {kind: np.array([graph.nodes[v][node_features] for v in members]) for kind, members in names.items()}
-    except KeyError as error:
-        raise InputError(
-            f"every node needs the attribute {node_features!r} (a feature vector); one lacks {error}."
-        ) from None
-    found: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {}
-    for u, v, data in graph.edges(data=True):
-        pairs, values = found.setdefault((kinds[u], kinds[v]), ([], []))
-        pairs.append((row[u], row[v]))
-        values.append(data[edge_features] if edge_features else None)
-    edges = {key: (np.array(p), np.array(f) if edge_features else None) for key, (p, f) in found.items()}
-    return TypedGraph(nodes, edges), names

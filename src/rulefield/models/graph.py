@@ -1,5 +1,6 @@
 """The graph model: weights per type and per pair of types, times features, are potentials ([Meunier17], eq. 3)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,14 +25,11 @@ class GraphSpec:
         Number of node features d_t.
     edge_features : dict of (type, type) to int
         Number of edge features d_tt'.
-    potts : frozenset of (type, type)
-        Pairs whose edges only score equal labels: d weights instead of l·l·d.
     """
 
     labels: Mapping[str, int]
     features: Mapping[str, int]
     edge_features: Mapping[Pair, int]
-    potts: frozenset[Pair] = frozenset()
 
     def shape(self, key: str | Pair) -> tuple[int, int]:
         """Shape (n_features, n_labels or n_label_pairs) of the weights of a type or of a pair of types."""
@@ -43,31 +41,27 @@ class GraphSpec:
 class GraphModel:
     r"""Linear scores: :math:`\sum_v w^t_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot \phi(u, v)`.
 
-    All weights are one vector ``theta``: the free weights of each type, then those of each pair of types. A full
-    weight matrix (n_features, n_labels) is read from it through an index; that of a Potts pair is 0 for different labels.
+    All weights are one vector ``theta``: the matrix (n_features, n_labels) of each type, then that of each pair of types.
 
     Notes
     -----
-    Without Potts pairs ``n_parameters`` is eq. 8 of [Meunier17] with feature counts written out:
+    ``n_parameters`` is eq. 8 of [Meunier17] with feature counts written out:
     :math:`\sum_t l_t d_t + \sum_{tt'} l_t l_{t'} d_{tt'}`.
     """
 
     def __init__(self, spec: GraphSpec):
         self.spec = spec
         self.keys: list[str | Pair] = [*sorted(spec.labels), *sorted(spec.edge_features)]
-        self._index: dict[str | Pair, np.ndarray] = {}
-        self._used: dict[str | Pair, np.ndarray | None] = {}
+        self._begin: dict[str | Pair, int] = {}
         self.n_parameters = 0
         for key in self.keys:
-            index, self._used[key], n_free = _free_weights(key, spec)
-            self._index[key] = index + self.n_parameters
-            self.n_parameters += n_free
+            self._begin[key] = self.n_parameters
+            self.n_parameters += math.prod(spec.shape(key))
 
     def weights(self, theta: np.ndarray, key: str | Pair) -> np.ndarray:
-        """Full weights of a type (n_features, n_labels), or of a pair (n_features, n_labels * n_labels')."""
-        values = theta[self._index[key]]
-        used = self._used[key]
-        return values if used is None else values * used
+        """Weights of a type (n_features, n_labels), or of a pair (n_features, n_labels * n_labels'): a view of ``theta``."""
+        shape = self.spec.shape(key)
+        return theta[self._begin[key] :][: math.prod(shape)].reshape(shape)
 
     def potentials(self, theta: np.ndarray, batch: GraphBatch) -> GraphPotentials:
         """Score all graphs of a batch at once; O(stored features x labels (node), x label pairs (edge))."""
@@ -89,11 +83,11 @@ class GraphModel:
         for name, rows in batch.rows.items():
             if len(rows):
                 taken = _take(d_unary, batch.unary_offset[rows], self.spec.labels[name])
-                self._collect(gradient, name, batch.features[name].T @ taken)
+                self.weights(gradient, name)[:] = batch.features[name].T @ taken
         for key, rows in batch.edge_rows.items():
             if len(rows):
                 taken = _take(d_pairwise, batch.pairwise_offset[rows], self.spec.shape(key)[1])
-                self._collect(gradient, key, batch.edge_features[key].T @ taken)
+                self.weights(gradient, key)[:] = batch.edge_features[key].T @ taken
         return gradient
 
     def joint_features(self, batch: GraphBatch, labels: np.ndarray) -> sparse.csr_array:
@@ -104,47 +98,21 @@ class GraphModel:
         for name, rows in batch.rows.items():
             row, feature, amount = batch.stored[name]
             graph.append(batch.node_graph[rows[row]])
-            self._entries(name, feature, labels[rows[row]], amount, column, value)
+            column.append(self._places(name, feature, labels[rows[row]]))
+            value.append(amount)
         for key, rows in batch.edge_rows.items():
             row, feature, amount = batch.stored[key]
             ends = batch.edges[rows[row]]
             graph.append(batch.edge_graph[rows[row]])
             both = labels[ends[:, 0]] * self.spec.labels[key[1]] + labels[ends[:, 1]]
-            self._entries(key, feature, both, amount, column, value)
+            column.append(self._places(key, feature, both))
+            value.append(amount)
         where = (np.concatenate(graph), np.concatenate(column))
         return sparse.csr_array((np.concatenate(value), where), shape=(batch.n_graphs, self.n_parameters))
 
-    def _entries(
-        self,
-        key: str | Pair,
-        feature: np.ndarray,
-        label: np.ndarray,
-        amount: np.ndarray,
-        column: list[np.ndarray],
-        value: list[np.ndarray],
-    ) -> None:
-        used = self._used[key]
-        column.append(self._index[key][feature, label])
-        value.append(amount if used is None else amount * used[feature, label])
-
-    def _collect(self, gradient: np.ndarray, key: str | Pair, full: np.ndarray) -> None:
-        used = self._used[key]
-        values = full if used is None else full * used
-        index = self._index[key]
-        low, high = index.min(initial=0), index.max(initial=-1) + 1
-        gradient[low:high] += np.bincount(index.ravel() - low, values.ravel(), minlength=high - low)
-
-
-def _free_weights(key: str | Pair, spec: GraphSpec) -> tuple[np.ndarray, np.ndarray | None, int]:
-    """Index into the free weights, which entries are used (1 or 0; None: all) and their number, for a type or a pair."""
-    d, m = spec.shape(key)
-    if isinstance(key, str) or key not in spec.potts:
-        return np.arange(d * m, dtype=np.int64).reshape(d, m), None, d * m
-    n, other = spec.labels[key[0]], spec.labels[key[1]]
-    if n != other:
-        raise InputError(f"edges {key} join types with {n} and {other} labels: Potts weights need equally many.")
-    index = np.repeat(np.arange(d, dtype=np.int64)[:, None], m, axis=1)
-    return index, np.tile(np.eye(n).ravel(), (d, 1)), d
+    def _places(self, key: str | Pair, feature: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Places in ``theta`` of the weights of features and labels."""
+        return self._begin[key] + feature * self.spec.shape(key)[1] + label
 
 
 def _times(features: Features, weights: np.ndarray, what: str) -> np.ndarray:

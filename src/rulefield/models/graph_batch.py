@@ -81,20 +81,6 @@ class GraphBatch:
         coordinates = {key: sparse.coo_array(matrix) for key, matrix in parts}
         return {key: (m.row.astype(np.int64), m.col.astype(np.int64), m.data) for key, m in coordinates.items()}
 
-    def part(self, nodes: np.ndarray, edges: np.ndarray, scored: np.ndarray) -> "GraphBatch":
-        """Return some nodes and edges (masks) of each graph; features of nodes that are not ``scored`` are left out."""
-        node, edge = np.cumsum(nodes) - 1, np.cumsum(edges) - 1
-        return GraphBatch(
-            self.n_labels[nodes],
-            node[self.edges[edges]],
-            np.concatenate([[0], np.cumsum(nodes)])[self.node_pointer],
-            np.concatenate([[0], np.cumsum(edges)])[self.edge_pointer],
-            {key: _some(self.features[key], scored[rows]) for key, rows in self.rows.items()},
-            {key: node[rows[scored[rows]]] for key, rows in self.rows.items()},
-            {key: _some(self.edge_features[key], edges[rows]) for key, rows in self.edge_rows.items()},
-            {key: edge[rows[edges[rows]]] for key, rows in self.edge_rows.items()},
-        )
-
     def potentials_of(self, union: GraphPotentials, graph: int) -> GraphPotentials:
         """Return one graph's potentials as views of the union's."""
         v0, v1 = self.node_pointer[graph : graph + 2]
@@ -103,11 +89,6 @@ class GraphBatch:
         return GraphPotentials(
             self.n_labels[v0:v1], union.unary[u[v0] : u[v1]], self.edges[e0:e1] - v0, union.pairwise[p[e0] : p[e1]]
         )
-
-
-def _some(features: Features, rows: np.ndarray) -> Features:
-    """Rows of a matrix by a mask; the matrix itself where they are all."""
-    return features if rows.all() else features[rows]
 
 
 def make_batch(graphs: Sequence[TypedGraph], label_counts: Mapping[str, int]) -> GraphBatch:

@@ -1,16 +1,14 @@
-"""Pictures of labeled graphs, grids and pages (matplotlib, an optional extra)."""
+"""Pictures of labeled grids and pages (matplotlib, an optional extra)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rulefield.data.graphs import TypedGraph
 from rulefield.data.pages import Page
 from rulefield.exceptions import InputError
 
 NOT_INSTALLED = "drawing needs matplotlib; install it with: pip install 'rulefield[plot]'."
-MARKERS = "osD^vP*X"
 
 
 def plot_grid(labels: Any, *, truth: Any = None, title: str | None = None, ax: Any = None) -> Any:
@@ -46,74 +44,6 @@ def plot_grid(labels: Any, *, truth: Any = None, title: str | None = None, ax: A
         title = title or f"{(names == right).mean():.1%} right"
     axes.set(xticks=[], yticks=[], title=title or "")
     return axes
-
-
-def plot_graph(
-    graph: TypedGraph,
-    labels: Mapping[str, Any] | Any = None,
-    *,
-    positions: Mapping[str, Any] | None = None,
-    title: str | None = None,
-    ax: Any = None,
-) -> Any:
-    """Draw a typed graph: one marker for each type, one color for each label, lines for edges.
-
-    Parameters
-    ----------
-    graph : TypedGraph
-    labels : dict of type to labels, or labels of the only type, optional
-    positions : dict of type to array (n_nodes, 2), optional
-        By default nodes lie on one circle for each type, the largest type outside.
-    title : str, optional
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    axes = axes_or_new(ax)
-    where = _positions(graph, positions)
-    names = _labels_by_type(graph, labels)
-    for (a, b), (pairs, _) in graph.edges.items():
-        ends = np.stack([where[a][pairs[:, 0]], where[b][pairs[:, 1]]], axis=1)
-        axes.add_collection(_lines(ends))
-    for k, t in enumerate(graph.types):
-        classes, numbers = np.unique(names[t], return_inverse=True)
-        for number, name in enumerate(classes):
-            x, y = where[t][numbers == number].T
-            shade = f"C{(number + 3 * k) % 10}"
-            axes.scatter(x, y, s=120, marker=MARKERS[k % len(MARKERS)], color=shade, label=f"{t}: {name}", zorder=2)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
-    axes.set(xticks=[], yticks=[], title=title or "")
-    axes.autoscale_view()
-    axes.set_aspect("equal")
-    return axes
-
-
-def _labels_by_type(graph: TypedGraph, labels: Any) -> dict[str, np.ndarray]:
-    if labels is None:
-        labels = {}
-    elif not isinstance(labels, Mapping):
-        labels = {graph.types[0]: labels}
-    names = {}
-    for t, n in graph.n_nodes.items():
-        given = labels.get(t)
-        names[t] = np.full(n, "?") if given is None else np.array([str(x) for x in given])
-        if len(names[t]) != n:
-            raise InputError(f"nodes {t!r} need {n} labels, one for each; got {len(names[t])}.")
-    return names
-
-
-def _positions(graph: TypedGraph, given: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
-    if given is not None:
-        return {t: np.asarray(given[t], dtype=np.float64).reshape(-1, 2) for t in graph.types}
-    radius = {t: 1.0 + k for k, t in enumerate(sorted(graph.types, key=lambda t: graph.n_nodes[t]))}
-    out = {}
-    for t, n in graph.n_nodes.items():
-        angle = 2 * np.pi * np.arange(n) / max(n, 1)
-        size = radius[t] if n > 1 else 0.0
-        out[t] = size * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return out
 
 
 def draw_page(
@@ -191,9 +121,3 @@ def _frame(i: int, j: int) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor="black", linewidth=2.5)
-
-
-def _lines(ends: np.ndarray) -> Any:
-    from matplotlib.collections import LineCollection
-
-    return LineCollection(list(ends), colors="0.7", linewidths=1, zorder=1)

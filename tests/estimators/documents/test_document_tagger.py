@@ -53,22 +53,21 @@ def shelves(seed, n_rows=8):
     rng = np.random.default_rng(seed)
     boxes, labels, rulings = [], [], []
     for row in range(n_rows):
-        begins, top = rng.random() < 0.5, 30.0 * row + 10
+        begins, top = rng.random() < 0.5, 60.0 * row + 10
         rulings.append([0, top - 6, 300, top - 5])
         for column in range(3):
             told = rng.random() < 0.5  # what shows the kind of ruling shows in half of the lines only
-            boxes.append(
-                [100 * column + 10, top, 100 * column + (30 if told and begins else 70 if told else 50), top + 10]
-            )
+            left, width, lower = 100 * column + 10, 20 if told and begins else 60 if told else 40, top + 12 * column
+            boxes.append([left, lower, left + width, lower + 10])
             labels.append("first" if begins else "more")
-    return rf.formats.Page(boxes, 300, 30 * n_rows, labels=labels, separators=rulings)
+    return rf.formats.Page(boxes, 300, 60 * n_rows, labels=labels, separators=rulings)
 
 
 def test_lines_along_a_ruling_agree_on_what_it_is(tmp_path):
     train, new = [shelves(seed) for seed in range(30)], [shelves(100 + seed) for seed in range(30)]
     gold = [page.labels for page in new]
-    model = rf.DocumentTagger(max_distance=1.0, model=rf.GraphCRF(l2=1.0, random_state=0)).fit(train)
-    plain = rf.DocumentTagger(max_distance=1.0, separator_states=0).fit(train)  # lines do not see each other
+    model = rf.DocumentTagger(model=rf.GraphCRF(l2=1.0, random_state=0)).fit(train)
+    plain = rf.DocumentTagger(separators=False).fit(train)  # lines of a row do not see each other
     assert model.score(new, gold) > plain.score(new, gold) + 0.1
     assert all(one.status == "optimal" for one in model.decode(new))
     model.save(tmp_path / "m.rf")

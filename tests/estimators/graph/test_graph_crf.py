@@ -72,10 +72,8 @@ def test_clone_pickle_and_file_keep_the_model(fitted, data, tmp_path):
 EVERYTHING = {
     "algorithm": "ssvm",
     "l2": 0.5,
-    "edge_weights": {("a", "a"): "full", ("b", "b"): "potts"},
     "predictors": None,  # files with predictors: test_graph_predictors
     "labels": {"b": ["maybe", "no", "yes"]},
-    "class_weight": {"a": {"x": 2.0}, "b": "balanced"},
     "rules": [r.at_most(3, nodes("a").is_("x")).soft(2.5).named("few x")],
     "max_iter": 3,
     "tol": 0.02,
@@ -267,16 +265,6 @@ def test_several_hidden_states_of_one_label(algorithm):
     assert all(got[-1] != "no" for got in crf.predict(graphs, known=known))
 
 
-def test_class_weights_move_the_decision():
-    rng = np.random.default_rng(0)
-    graphs = [chain(np.hstack([rng.normal(size=(5, 1)), np.ones((5, 1))])) for _ in range(30)]
-    labels = [(g.nodes["token"][:, 0] + 0.5 * rng.normal(size=5) > 0.8).astype(int) for g in graphs]
-    for algorithm in ("likelihood", "ssvm"):
-        plain = GraphCRF(algorithm=algorithm).fit(graphs, labels)
-        heavy = GraphCRF(algorithm=algorithm, class_weight="balanced").fit(graphs, labels)
-        assert np.concatenate(heavy.predict(graphs)).sum() > np.concatenate(plain.predict(graphs)).sum()
-
-
 def test_interrupted_fit_keeps_the_best(data, monkeypatch):
     from rulefield.exceptions import InterruptedFitWarning
     from rulefield.learning.graph import likelihood as graph_likelihood
@@ -312,12 +300,10 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
         (lambda g, y: GraphCRF(max_iter=0).fit(g, y), InputError, "max_iter must be None or a whole number >= 1"),
         (lambda g, y: GraphCRF(l2=0, algorithm="ssvm").fit(g, y), InputError, "l2 must be > 0"),
         (lambda g, y: GraphCRF(rules="no").fit(g, y), InputError, "rules must be None or a rule or a list of rules"),
-        (lambda g, y: GraphCRF(edge_weights=3).fit(g, y), InputError, "edge_weights must be"),
         (lambda g, y: GraphCRF().fit(g, y).predict(g, known=y[:2]), InputError, "known must hold labels"),
         (lambda g, y: GraphCRF().fit(g, y).decode(g, engine="magic"), InputError, "engine must be one of"),
         (lambda g, y: GraphCRF().fit(g[0], y), InputError, r"write \[graph\]"),
         (lambda g, y: GraphCRF().fit([1], [2]), InputError, "item 0 is int"),
-        (lambda g, y: GraphCRF(edge_weights="no").fit(g, y), InputError, "edge_weights"),
         (lambda g, y: GraphCRF().fit(g, [{"a": ["x"] * 99}] * 20), LabelError, "labels, one for each; got 99"),
         (lambda g, y: GraphCRF().fit(g, [{"c": []}] * 20), LabelError, "'c'"),
         (lambda g, y: GraphCRF().fit(g, [{"a": None}] * 20), LabelError, "no node 'a' has a known label"),

@@ -12,7 +12,6 @@ from oracles.graph_makers import flat_labels, random_graphs, random_labels
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_builders import chain
 from rulefield.inference.graph.reweighted import Graphs, ReweightedField, edge_appearance
-from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.fields import ExactField, GivenField
 from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
 from rulefield.learning.graph.likelihood import GraphLikelihood
@@ -123,7 +122,7 @@ def test_labels_known_to_be_one_of_a_set_are_summed_over():
             expected += logsumexp(scores) - logsumexp(scores[fits])
     assert_allclose(objective.value_and_gradient(theta)[0], expected, rtol=1e-4)
     assert shards[-1].hamming().reshape(-1, 3)[(shards[-1].allowed.reshape(-1, 3))].max() == 0.0
-    filled = shards[-1].filled(np.zeros_like(shards[-1].labels), 0.0)
+    filled = shards[-1].filled(np.zeros_like(shards[-1].labels))
     assert filled.complete
     assert (filled.hamming() > 0).sum() == (~shards[-1].allowed).sum()
 
@@ -237,104 +236,6 @@ def test_likelihood_is_exact_on_ladders_of_two_chains(unknown):
     assert gradient_error(objective, theta) < 1e-5
 
 
-def test_composite_likelihood_is_each_type_given_the_others():
-    rng = np.random.default_rng(2)
-    graphs = [turned_ladder(rng, n) for n in (3, 4)]
-    labels = [np.concatenate([rng.integers(2, size=n), rng.integers(3, size=n)]) for n in (3, 4)]
-    labels[1][[1, 2, 6]] = -1
-    shards = make_shards(graphs, labels, LAYERS, n_shards=2, graph_weight=np.array([1.0, 0.5]))
-    objective = GraphComposite(LADDER, shards, l2=0.3)
-    for layer in objective.layers:
-        for field in fields_of(layer):
-            tighten(field)
-    theta = rng.normal(size=LADDER.n_parameters)
-    expected = 0.15 * theta @ theta
-    for shard in shards:
-        p = LADDER.potentials(theta, shard.batch)
-        every = all_labelings(p.n_labels)
-        scores = np.array([p.score(row) for row in every])
-        agrees = (every == shard.labels) | (shard.labels == -1)
-        for name in LAYERS:
-            others = np.setdiff1d(np.arange(p.n_nodes), shard.batch.rows[name])
-            given = logsumexp(scores[agrees[:, others].all(axis=1)])
-            expected += shard.graph_weight[0] * (given - logsumexp(scores[agrees.all(axis=1)]))
-    assert_allclose(objective.value_and_gradient(theta)[0], expected, rtol=1e-9)
-    assert gradient_error(objective, theta) < 1e-5
-
-
-MIXED = {"a": 2, "b": 3, "c": 2}
-ANY_PAIR = [pair for pair in itertools.product("abc", repeat=2) if pair[0] <= pair[1]]
-PATHS = GraphModel(GraphSpec(MIXED, dict.fromkeys("abc", 2), dict.fromkeys(ANY_PAIR, 1)))
-
-
-def mixed_path(rng, n):
-    """A path whose nodes are of random types, and where each of its nodes is in the order of types."""
-    kinds = rng.permutation([*"abc", *rng.choice(list("abc"), size=n - 3)])
-    number = [int((kinds[:v] == kind).sum()) for v, kind in enumerate(kinds)]
-    edges = {pair: [] for pair in ANY_PAIR}
-    for v in range(n - 1):
-        (first, i), (second, j) = sorted([(kinds[v], number[v]), (kinds[v + 1], number[v + 1])])
-        edges[first, second].append((i, j))
-    nodes = {kind: rng.normal(size=((kinds == kind).sum(), 2)) for kind in "abc"}
-    return TypedGraph(nodes, {key: (np.array(p), rng.normal(size=(len(p), 1))) for key, p in edges.items() if p})
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_layer_of_the_composite_likelihood_leaves_out_only_what_cannot_change_it(seed):
-    rng = np.random.default_rng(seed)
-    graphs = [mixed_path(rng, n) for n in (7, 5)]
-    labels, allowed = [], []
-    for n in [np.repeat([2, 3, 2], [len(g.nodes[kind]) for kind in "abc"]) for g in graphs]:
-        y, said = rng.integers(n), rng.choice(3, p=[0.7, 0.2, 0.1], size=len(n))  # known; not known; one of a set
-        one_of = [
-            np.arange(k) == label if what == 0 else np.arange(k) > what - 2 for k, label, what in zip(n, y, said)
-        ]
-        labels.append(np.where(said == 0, y, -1))
-        allowed.append(np.concatenate(one_of))
-    shards = make_shards(graphs, labels, MIXED, n_shards=1, allowed=allowed, graph_weight=np.array([1.0, 0.5]))
-    objective = GraphComposite(PATHS, shards, l2=0.3)
-    n_edges = sum(len(part.shard.batch.edges) for layer in objective.layers for part in layer.parts)
-    assert n_edges < 3 * sum(len(shard.batch.edges) for shard in shards)
-    for layer in objective.layers:
-        for field in fields_of(layer):
-            tighten(field)
-    theta = rng.normal(size=PATHS.n_parameters)
-    expected = 0.15 * theta @ theta
-    for shard in shards:
-        union = PATHS.potentials(theta, shard.batch)
-        for g, member in enumerate(shard.members):
-            expected += shard.graph_weight[g] * _composite(
-                shard.batch.potentials_of(union, g), graphs[member], labels[member], allowed[member]
-            )
-    assert_allclose(objective.value_and_gradient(theta)[0], expected, rtol=1e-9)
-    assert gradient_error(objective, theta) < 1e-5
-
-
-def _composite(p, graph, labels, allowed):
-    """Minus the log-probability of what is told of each type, given the labels of the others; over all labelings."""
-    every = all_labelings(p.n_labels)
-    scores = np.array([p.score(row) for row in every])
-    offset = np.concatenate([[0], np.cumsum(p.n_labels)[:-1]])
-    fits = allowed[offset + every].all(axis=1)
-    kinds = np.repeat(list("abc"), [len(graph.nodes[kind]) for kind in "abc"])
-    total = 0.0
-    for kind in "abc":
-        given = (labels >= 0) & (kinds != kind)
-        agrees = (every[:, given] == labels[given]).all(axis=1)
-        total += logsumexp(scores[agrees]) - logsumexp(scores[fits])
-    return total
-
-
-def test_composite_likelihood_of_one_labeled_type_is_the_likelihood():
-    rng, graphs, labels, _ = loopy()
-    for y, graph in zip(labels, graphs):
-        y[graph.nodes["a"].shape[0] :] = -1  # no label of type b is known
-    shards = make_shards(graphs, labels, COUNTS)
-    theta = rng.normal(size=MODEL.n_parameters)
-    whole = GraphLikelihood(MODEL, shards, 0.5).value_and_gradient(theta)
-    assert_allclose(GraphComposite(MODEL, shards, 0.5).value_and_gradient(theta)[0], whole[0])
-
-
 def test_the_likelihood_of_graphs_with_hubs_is_never_negative():
     rng = np.random.default_rng(1)
     graphs = [fan(rng, 40) for _ in range(4)]
@@ -380,8 +281,8 @@ def hinge(model, theta, shards, l2):
         for g in range(shard.batch.n_graphs):
             p = shard.batch.potentials_of(union, g)
             cut = slice(shard.batch.node_pointer[g], shard.batch.node_pointer[g + 1])
-            y, cost = shard.labels[cut], shard.cost[cut]
-            worst = max(p.score(row) + ((row != y) * cost).sum() for row in all_labelings(p.n_labels))
+            y = shard.labels[cut]
+            worst = max(p.score(row) + (row != y).sum() for row in all_labelings(p.n_labels))
             total += shard.graph_weight[g] * (worst - p.score(y))
     return total
 
@@ -477,7 +378,7 @@ def test_every_learner_improves_on_zero_weights(algorithm, unknown):
         labels = [np.where(rng.random(6) < 0.3, -1, y) for y in labels]
     shards = make_shards(graphs, labels, {"token": 3})
     start = 0.01 * rng.normal(size=CHAIN.n_parameters) if unknown else np.zeros(CHAIN.n_parameters)
-    learned = fit_graph_model(CHAIN, shards, GraphTraining(algorithm, 0.1, 30, 1e-4, latent_rounds=2), start)
+    learned = fit_graph_model(CHAIN, shards, GraphTraining(algorithm, 0.1, 30, 1e-4), start)
     complete = make_shards(graphs, np.split(truth, 12), {"token": 3}, n_shards=1)[0]
     scores = CHAIN.potentials(learned.theta, complete.batch)
     guess, _ = MapOracle()(complete, scores.unary, scores.pairwise)

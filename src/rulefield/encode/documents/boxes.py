@@ -1,49 +1,44 @@
-"""Collects the boxes of one page while a file is read."""
+"""Pages of boxes that a file holds: made while it is read, and labels for it while it is written again."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from rulefield.data.pages import Label, Page
 from rulefield.encode.formats.base import bad_record
 from rulefield.exceptions import InputError
 
 
-class BoxCollector:
-    """Boxes, one after the other, with what is known of each."""
+class Box(NamedTuple):
+    """What a file says of one box."""
 
-    def __init__(self, place: str, name: str, width: float = 0.0, height: float = 0.0):
-        self.place, self.name, self.width, self.height = place, name, width, height
-        self.boxes: list[tuple[float, ...]] = []
-        self.separators: list[tuple[float, ...]] = []
-        self._columns: dict[str, list[Any]] = {"types": [], "texts": [], "labels": [], "parents": [], "ids": []}
+    corners: tuple[float, ...]
+    kind: str
+    text: str | None
+    label: str | None
+    parent: int
+    name: str
 
-    def add(
-        self, box: tuple[float, ...], kind: str, text: str | None, label: str | None, parent: int, name: str
-    ) -> int:
-        """Add one box and return its number."""
-        self.boxes.append(box)
-        for key, value in zip(self._columns, (kind, text, label, parent, name)):
-            self._columns[key].append(value)
-        return len(self.boxes) - 1
 
-    def page(self) -> Page:
-        """Return the page; what is wrong with it is told with the file's name."""
-        texts, labels = self._columns["texts"], self._columns["labels"]
-        try:
-            return Page(
-                self.boxes,
-                self.width,
-                self.height,
-                types=self._columns["types"],
-                texts=[text or "" for text in texts] if any(texts) else None,
-                labels=labels if any(label is not None for label in labels) else None,
-                parents=self._columns["parents"],
-                separators=self.separators,
-                ids=unique_names(self._columns["ids"]),
-                name=self.name,
-            )
-        except InputError as error:
-            raise bad_record(self.place, f"page {self.name!r}: {error}") from None
+def page_of(
+    place: str, name: str, size: Sequence[float], boxes: Sequence[Box], separators: Sequence[Sequence[float]]
+) -> Page:
+    """Return a page of a file; what is wrong with it is told with the file's name."""
+    labels = [box.label for box in boxes]
+    try:
+        return Page(
+            [box.corners for box in boxes],
+            width=size[0],
+            height=size[1],
+            types=[box.kind for box in boxes],
+            texts=[box.text or "" for box in boxes] if any(box.text for box in boxes) else None,
+            labels=None if all(label is None for label in labels) else labels,
+            parents=[box.parent for box in boxes],
+            separators=separators,
+            ids=unique_names([box.name for box in boxes]),
+            name=name,
+        )
+    except InputError as error:
+        raise bad_record(place, f"page {name!r}: {error}") from None
 
 
 def unique_names(given: Sequence[str]) -> list[str]:

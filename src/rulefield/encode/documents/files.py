@@ -1,22 +1,17 @@
-"""Files of pages, found by name and content: PAGE XML, ALTO, hOCR, JSON of boxes, PDF."""
+"""Files of pages, found by name and content: PAGE XML, JSON of boxes, PDF."""
 
 import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 from rulefield.data.pages import Page
 from rulefield.data.source import Source
-from rulefield.encode.documents import alto, boxes_json, hocr, page_xml, pdf
-from rulefield.encode.documents.xml_tree import local, read_tree
-from rulefield.encode.formats.base import bad_record
+from rulefield.encode.documents import boxes_json, page_xml, pdf
 from rulefield.exceptions import InputError
 
-_XML: dict[str, ModuleType] = {"page-xml": page_xml, "alto": alto, "hocr": hocr}
-_ROOT = re.compile(r"<([\w.-]+:)?(PcGts|alto|html)\b", re.IGNORECASE)
+_ROOT = re.compile(r"<([\w.-]+:)?PcGts\b")
 ANY_BYTES = "latin-1"  # reads every file; names of elements and keys are ASCII
-_XML_NAMES = (".xml", ".alto", ".hocr", ".html", ".xhtml", ".htm")
 _JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
@@ -36,15 +31,9 @@ def read_pages(path: str | Path, label: str = "label") -> list[Page]:
         return pdf.read(source)
     if name.endswith(_JSON_NAMES):
         return boxes_json.read(source, label)
-    if not name.endswith(_XML_NAMES):
-        raise InputError(
-            f"{source.place} is no file of pages; known are {', '.join((*_XML_NAMES, *_JSON_NAMES, '.pdf'))}."
-        )
-    root = read_tree(source)
-    pages = list(_form(root, source).read(source, root))
-    if not pages:
-        raise bad_record(source.place, "holds no page: there is no <Page> in it.")
-    return pages
+    if name.endswith(".xml"):
+        return page_xml.read(source)
+    raise InputError(f"{source.place} is no file of pages; known are .xml, {', '.join(_JSON_NAMES)}, .pdf.")
 
 
 def write_pages(pages: Sequence[Page], source: str | Path, target: str | Path) -> Path:
@@ -53,9 +42,8 @@ def write_pages(pages: Sequence[Page], source: str | Path, target: str | Path) -
     name, path = given.path.lower().removesuffix(".gz"), Path(target)
     if path.suffix == ".gz":
         path = path.with_suffix("")
-    if name.endswith(_XML_NAMES):
-        root = read_tree(given)
-        _form(root, given).write(root, pages, str(path))
+    if name.endswith(".xml"):
+        page_xml.write(given, pages, str(path))
         return path
     if name.endswith(".pdf"):
         path = path.with_suffix(".jsonl")
@@ -72,11 +60,4 @@ def is_page_file(path: str) -> bool:
         return boxes_json.recognizes(Source(path))
     if name.endswith(".xml") and Path(path).is_file():  # texts with inline elements have that name, too
         return bool(_ROOT.search("".join(line for _, line in islice(Source(path, ANY_BYTES).lines(), 50))[:5000]))
-    return name.endswith((*_XML_NAMES, ".pdf"))
-
-
-def _form(root: object, source: Source) -> ModuleType:
-    for form in _XML.values():
-        if form.recognizes(root):
-            return form
-    raise bad_record(source.place, f"is XML of no known form (<{local(root)}>); known are PAGE XML, ALTO and hOCR.")  # type: ignore[arg-type]
+    return name.endswith(".pdf")

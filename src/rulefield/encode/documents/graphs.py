@@ -21,6 +21,8 @@ _DIRECTIONS = {BELOW: "below", RIGHT: "right"}
 _BACK = {BELOW: "above", RIGHT: "left"}
 WORDS = TokenFeatures(window=0, shapes=True, affixes=3, position=False)
 MOST_WORDS = 5_000
+LEAST_COUNT = 3
+"""Boxes that must have a text feature for it to count."""
 Document = Sequence[Page]
 
 
@@ -43,18 +45,8 @@ class DocumentEncoder:
     Parameters
     ----------
     separators : bool
-        Whether ruled lines between boxes are used: they decorate edges and cut the page into regions.
-    max_distance : float, optional
-        Neighbors are at most so many box heights apart.
-    min_overlap : float
-        Neighbors see each other over this share of the smaller box at least.
-    n_knots : int
-        Columns that a number is spread over.
-    separator_nodes : bool
-        Whether ruled lines across the page are nodes, too, where training pages have any, joined to the boxes that see
-        them above and below before any other box.
-    min_count : int
-        Boxes that must have a text feature for it to count.
+        Whether ruled lines are used: they decorate edges and cut the page into regions. Those across the page are nodes, too,
+        if training pages have any, joined to the boxes that see them above and below before any other box.
 
     Notes
     -----
@@ -65,17 +57,8 @@ class DocumentEncoder:
     and ``boxes`` back, ``"line in block"`` and ``"line of block"`` to the box that holds a box and back.
     """
 
-    def __init__(
-        self,
-        separators: bool = True,
-        max_distance: float | None = None,
-        min_overlap: float = 0.2,
-        n_knots: int = 6,
-        separator_nodes: bool = False,
-        min_count: int = 3,
-    ):
-        self.separators, self.max_distance, self.min_overlap = separators, max_distance, min_overlap
-        self.n_knots, self.separator_nodes, self.min_count = n_knots, separator_nodes and separators, min_count
+    def __init__(self, separators: bool = True):
+        self.separators = separators
         self.scales: dict[str, BoxScales] = {}
         self.separator_scale: QuantileScale | None = None
 
@@ -92,7 +75,7 @@ class DocumentEncoder:
         self.scales, self.separator_scale = {}, None
         for kind, _ in sorted(count.items(), key=lambda item: (-item[1], item[0])):
             layouts = [self._layout(pages, kind) for pages in documents]
-            ruled = self.separator_nodes and any(one.horizontal.any() for one in layouts)
+            ruled = any(one.horizontal.any() for one in layouts)
             self.scales[kind] = BoxScales(
                 self._scale([box_table(one) for one in layouts]),
                 {way: self._scale([pair_table(one, way) for one in layouts]) for way in _DIRECTIONS},
@@ -104,17 +87,17 @@ class DocumentEncoder:
         return self
 
     def _layout(self, pages: Document, kind: str) -> Layout:
-        return Layout(pages, kind, self.max_distance, self.min_overlap, self.separators)
+        return Layout(pages, kind, self.separators)
 
     def _scale(self, tables: Sequence[Columns]) -> QuantileScale:
-        return QuantileScale.fit(np.concatenate([table.matrix("numbers") for table in tables]), self.n_knots)
+        return QuantileScale.fit(np.concatenate([table.matrix("numbers") for table in tables]))
 
     def _vocabulary(self, documents: Sequence[Document], kind: str) -> dict[str, int]:
         count: Counter[str] = Counter()
         for pages in documents:
             for words in _text_features(pages, kind) or ():
                 count.update(words)
-        kept = [word for word, n in count.most_common(MOST_WORDS) if n >= self.min_count]
+        kept = [word for word, n in count.most_common(MOST_WORDS) if n >= LEAST_COUNT]
         return {word: k for k, word in enumerate(sorted(kept))}
 
     # --- graphs -----------------------------------------------------------------------------------

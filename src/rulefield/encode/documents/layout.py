@@ -13,6 +13,8 @@ from rulefield.kernels.pages.sight import cuts_of_diagonals, separators_between,
 
 BELOW, RIGHT = 0, 1
 _AXES = {BELOW: (0, 1), RIGHT: (1, 0)}  # the axis along which boxes must overlap, the axis of sight
+LEAST_OVERLAP = 0.2
+"""Share of the smaller box over which neighbors see each other."""
 FAR = 1e3  # of a distance in line heights: nothing there
 
 
@@ -51,25 +53,12 @@ class Layout:
     pages : sequence of Page
     kind : str
         The type of the boxes.
-    max_distance : float, optional
-        Neighbors are at most so many box heights apart.
-    min_overlap : float
-        Neighbors see each other over this share of the smaller box at least.
     separators : bool
         Whether ruled lines are read.
     """
 
-    def __init__(
-        self,
-        pages: Sequence[Page],
-        kind: str,
-        max_distance: float | None = None,
-        min_overlap: float = 0.2,
-        separators: bool = True,
-    ):
-        self.max_distance, self.min_overlap = max_distance, min_overlap
+    def __init__(self, pages: Sequence[Page], kind: str, separators: bool = True):
         members = [np.flatnonzero(np.array(page.types, dtype=object) == kind) for page in pages]
-        self.members = members
         self.page = np.repeat(np.arange(len(pages)), [len(m) for m in members])
         raw = np.concatenate([page.boxes[m] for page, m in zip(pages, members)]).reshape(-1, 4)
         heights = raw[:, 3] - raw[:, 1]
@@ -115,12 +104,9 @@ class Layout:
         first, second, seen = visible_pairs(np.ascontiguousarray(low), np.ascontiguousarray(high), order)
         smaller = np.minimum(high[first] - low[first], high[second] - low[second])
         share = seen / smaller
-        keep = share >= self.min_overlap
+        keep = share >= LEAST_OVERLAP
         if direction == RIGHT:
             keep &= self.page[first] == self.page[second]
-        gap = self.boxes[second, along] - self.boxes[first, along + 2]
-        if self.max_distance is not None:
-            keep &= gap <= self.max_distance
         first, second, share = first[keep], second[keep], share[keep]
         by_pair = np.lexsort((second, first))
         pairs = np.stack([first, second], axis=1)[by_pair]

@@ -9,7 +9,7 @@ from typing import Any
 
 from rulefield.data.pages import LINE, Page
 from rulefield.data.source import Source
-from rulefield.encode.documents.boxes import BoxCollector
+from rulefield.encode.documents.boxes import Box, page_of
 from rulefield.encode.formats.base import bad_record
 from rulefield.exceptions import InputError
 
@@ -50,8 +50,5 @@ def _records(source: Source, data: bytes) -> list[dict[str, Any]]:
 
 
 def _page(source: Source, name: str, record: dict[str, Any]) -> Page:
-    collector = BoxCollector(source.place, name, *record["size"])
-    for i, (*box, text) in enumerate(record["lines"]):
-        collector.add(tuple(box), LINE, text, None, -1, str(i))
-    collector.separators += [tuple(box) for box in record["rulings"]]
-    return collector.page()
+    boxes = [Box(tuple(box), LINE, text, None, -1, str(i)) for i, (*box, text) in enumerate(record["lines"])]
+    return page_of(source.place, name, record["size"], boxes, record["rulings"])

@@ -6,6 +6,9 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 
+N_KNOTS = 6
+"""Columns that a number is spread over."""
+
 
 @dataclass(frozen=True)
 class QuantileScale:
@@ -29,9 +32,9 @@ class QuantileScale:
                 raise InputError("knots must be ascending finite numbers, one at least for each column.")
 
     @classmethod
-    def fit(cls, columns: np.ndarray, n_knots: int = 6) -> "QuantileScale":
+    def fit(cls, columns: np.ndarray) -> "QuantileScale":
         """Place knots at quantiles of each column (n, d); NaN is missing."""
-        levels = np.linspace(0.0, 1.0, n_knots)
+        levels = np.linspace(0.0, 1.0, N_KNOTS)
         knots = []
         for column in columns.T:
             known = column[~np.isnan(column)]

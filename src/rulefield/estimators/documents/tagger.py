@@ -22,9 +22,7 @@ from rulefield.estimators.parameters import (
     Requirement,
     Table,
     check_parameters,
-    number,
     optional,
-    whole,
 )
 from rulefield.estimators.saving import SavedModel, State
 from rulefield.estimators.sequences import object_array
@@ -37,6 +35,8 @@ Documents = Iterable[Page | Document]
 BoxLabels = Sequence[Label]
 """Labels of the boxes of a document, page after page; None where unknown."""
 Known = Iterable[BoxLabels | None] | None
+SEPARATOR_STATES = 2
+"""Hidden states of a ruled line across the page."""
 INNER = "model."
 """Beginning of the names of the inner model's arrays in a file."""
 
@@ -45,7 +45,7 @@ class DocumentTagger(SavedModel):
     """Label the boxes of documents: lines of tables, blocks of pages, words of forms.
 
     Boxes are nodes of a graph, the nearest ones in sight in four directions its edges; ruled lines decorate the edges,
-    cut pages into regions, and those across are nodes themselves. A :class:`rulefield.GraphCRF` learns the rest.
+    cut pages into regions, and those across are nodes. A :class:`rulefield.GraphCRF` learns the rest.
 
     Parameters
     ----------
@@ -53,16 +53,8 @@ class DocumentTagger(SavedModel):
         The model of the graphs, with its regularization, rules, predictors and threads; by default
         ``GraphCRF(l2=2.0, random_state=0)``.
     separators : bool, default True
-        Whether ruled lines are used.
-    max_distance : float, optional
-        Neighbors are at most so many box heights apart.
-    min_overlap : float, default 0.2
-        Neighbors see each other over this share of the smaller box at least.
-    n_knots : int, default 6
-        Columns that each number is spread over: a weight per column is a piecewise linear function of the number.
-    separator_states : int, default 2
-        Hidden states of a ruled line across the page. It is a node of its own, joined to the boxes above and below it, so
-        that all boxes along a line agree on what it is; 0: ruled lines only decorate edges and cut pages.
+        Whether ruled lines are used. One across the page is a node of its own with two hidden states, joined to the boxes
+        above and below it, so that all boxes along a line agree on what it is.
 
     Attributes
     ----------
@@ -97,28 +89,11 @@ class DocumentTagger(SavedModel):
     _parameters: ClassVar[Table] = {
         "model": optional(Requirement("a GraphCRF", lambda value: isinstance(value, GraphCRF))),
         "separators": FLAG,
-        "max_distance": optional(number(above=True)),
-        "min_overlap": number(most=1.0),
-        "n_knots": whole(2),
-        "separator_states": whole(0),
     }
 
-    def __init__(
-        self,
-        *,
-        model: GraphCRF | None = None,
-        separators: bool = True,
-        max_distance: float | None = None,
-        min_overlap: float = 0.2,
-        n_knots: int = 6,
-        separator_states: int = 2,
-    ):
+    def __init__(self, *, model: GraphCRF | None = None, separators: bool = True):
         self.model = model
         self.separators = separators
-        self.max_distance = max_distance
-        self.min_overlap = min_overlap
-        self.n_knots = n_knots
-        self.separator_states = separator_states
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -144,7 +119,7 @@ class DocumentTagger(SavedModel):
         check_parameters(self)
         documents = _checked_documents(X)
         labels = _checked_box_labels(documents, _own_labels(documents) if y is None else y, "y")
-        encoder = self._new_encoder().fit(documents)
+        encoder = DocumentEncoder(self.separators).fit(documents)
         model = GraphCRF(l2=2.0, random_state=0) if self.model is None else copy.deepcopy(self.model)
         by_box_type = [_by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
         known = {kind for one in by_box_type for kind, row in one.items() if any(x is not None for x in row)}
@@ -152,7 +127,7 @@ class DocumentTagger(SavedModel):
             raise InputError("y must hold at least one label that is known; got none.")
         hidden = {kind: 1 for kind in (*encoder.scales, PAGE) if kind not in known}
         if encoder.separator_scale is not None:
-            hidden[SEPARATOR] = self.separator_states
+            hidden[SEPARATOR] = SEPARATOR_STATES
         model.labels = {**hidden, **(model.labels or {})}
         self.model_ = model.fit(
             [encoder.graph(pages) for pages in documents], by_box_type, sample_weight, groups=groups
@@ -165,10 +140,6 @@ class DocumentTagger(SavedModel):
     def _kn_own_labels(self) -> list[Label]:
         labels = {label for kind in self._labeled for label in self.model_.classes_[kind].tolist()}
         return sorted(labels, key=str)
-
-    def _new_encoder(self) -> DocumentEncoder:
-        nodes = self.separator_states > 0
-        return DocumentEncoder(self.separators, self.max_distance, self.min_overlap, self.n_knots, nodes)
 
     def graphs(self, X: Documents) -> list[TypedGraph]:
         """Return the graphs that the model sees."""
@@ -307,7 +278,7 @@ class DocumentTagger(SavedModel):
         self.model_ = GraphCRF._from_state(part_of(arrays, INNER), metadata["model"], **given)
         check_typed(metadata["given"], bool, "the model")
         self.model = self.model_ if metadata["given"] else None
-        self._encoder = self._new_encoder()
+        self._encoder = DocumentEncoder(self.separators)
         self._encoder.scales, self._encoder.separator_scale = dict(self._scales), self._separator_scale
         self._check_restored()
 

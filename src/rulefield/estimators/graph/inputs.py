@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.graphs import Pair, TypedGraph
-from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
+from rulefield.encode.graph_labels import GraphLabels
 from rulefield.exceptions import InputError
 from rulefield.models.graph import GraphSpec
 
 Labels = Mapping[str, Sequence[Any] | np.ndarray | None] | Sequence[Any] | np.ndarray | None
 """Labels of one graph: by type, or a plain sequence where it has one type; None where nothing is known."""
 Known = Sequence[Labels] | None
-Kinds = str | Mapping[Pair, str]
-"""``"full"`` or ``"potts"``, for all edges or by pair of types."""
 
 
 def checked_graphs(X: Iterable[TypedGraph]) -> list[TypedGraph]:
@@ -72,21 +70,8 @@ def _shown(value: Any) -> str:
 # --- what the options mean for the model ----------------------------------------------------------
 
 
-def make_spec(edge_weights: Kinds, graphs: Sequence[TypedGraph], names: GraphLabels) -> GraphSpec:
-    """Count features and read which edges have Potts weights."""
-    features, edge_features = _feature_counts(graphs)
-    pairs = sorted(edge_features)
-    kinds = dict.fromkeys(pairs, edge_weights) if isinstance(edge_weights, str) else dict(edge_weights)
-    for pair, kind in kinds.items():
-        if pair not in edge_features or kind not in ("full", "potts"):
-            raise InputError(
-                f'edge_weights must be "full" or "potts" for edges among {pairs}; got {pair!r}: {kind!r}.'
-            )
-    potts = frozenset(pair for pair, kind in kinds.items() if kind == "potts")
-    return GraphSpec(names.counts, features, edge_features, potts)
-
-
-def _feature_counts(graphs: Sequence[TypedGraph]) -> tuple[dict[str, int], dict[Pair, int]]:
+def make_spec(graphs: Sequence[TypedGraph], names: GraphLabels) -> GraphSpec:
+    """Count the features of nodes and edges, which must be equally many in all graphs."""
     features: dict[str, int] = {}
     edge_features: dict[Pair, int] = {}
     for g, graph in enumerate(graphs):
@@ -101,38 +86,4 @@ def _feature_counts(graphs: Sequence[TypedGraph]) -> tuple[dict[str, int], dict[
                 raise InputError(
                     f"edges {pair} have {edge_features[pair]} features in one graph and {width} in graph {g}."
                 )
-    return features, edge_features
-
-
-def node_costs(
-    class_weight: Any, graphs: Sequence[TypedGraph], numbers: Sequence[np.ndarray], names: GraphLabels
-) -> list[np.ndarray] | None:
-    """Cost of a mistake at each node, from class weights; None where all cost the same."""
-    if class_weight is None:
-        return None
-    types = sorted(names.classes)
-    if class_weight == "balanced":
-        class_weight = dict.fromkeys(types, "balanced")
-    if len(types) == 1 and types[0] not in class_weight:
-        class_weight = {types[0]: class_weight}
-    parts = [names.by_type(graph, y, flat=False) for graph, y in zip(graphs, numbers)]
-    tables = {t: _class_costs(t, class_weight.get(t), [p[t] for p in parts if t in p], names) for t in types}
-    return [np.concatenate([tables[t][labels] for t, labels in part.items()]) for part in parts]
-
-
-def _class_costs(t: str, weight: Any, numbers: Sequence[np.ndarray], names: GraphLabels) -> np.ndarray:
-    """Cost of a mistake on each class of a type, and 1 at the end for unknown labels (-1)."""
-    n = len(names.classes[t])
-    table = np.ones(n + 1)
-    if weight is None:
-        return table
-    if weight == "balanced":
-        seen = np.concatenate([y[y != UNKNOWN] for y in numbers])
-        count = np.bincount(seen, minlength=n)
-        table[:n] = np.where(count > 0, len(seen) / (n * np.maximum(count, 1)), 1.0)
-        return table
-    for label, value in weight.items():
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"class_weight of {label!r} must be a finite number > 0; got {value!r}.")
-        table[names.number(t, label)] = value
-    return table
+    return GraphSpec(names.counts, features, edge_features)

@@ -174,7 +174,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         "structure": either(
             one_of("auto", "tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)
         ),
-        "algorithm": one_of(*(name for name in ALGORITHMS if name != "composite")),
+        "algorithm": one_of(*ALGORITHMS),
         "l2": either(number(), one_of("auto")),
         "predictors": optional(either(one_of("auto"), instance_of("a list of classifiers", list, tuple))),
         "scale": FLAG,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.learning.fit_log import FitResult, joined
-from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.oracle import MapOracle
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
@@ -16,7 +15,9 @@ from rulefield.models.graph import GraphModel
 
 WARM_ITERATIONS = 15
 """Steps of the latent likelihood from which the structured SVM begins if labels are unknown."""
-ALGORITHMS = ("likelihood", "composite", "ssvm")
+LATENT_ROUNDS = 5
+"""How often the structured SVM fills unknown labels in again."""
+ALGORITHMS = ("likelihood", "ssvm")
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,6 @@ class GraphTraining:
     l2 : float
     max_iter : int
     tol : float
-    latent_rounds : int
-        How often unknown labels are filled in again (``ssvm``).
     n_jobs : int or None
     oracle_nodes : int
         Search nodes that ``ssvm`` may spend on one labeling after the fast engine.
@@ -40,7 +39,6 @@ class GraphTraining:
     l2: float
     max_iter: int
     tol: float
-    latent_rounds: int = 5
     n_jobs: int | None = None
     oracle_nodes: int = 100
 
@@ -50,20 +48,15 @@ def fit_graph_model(
 ) -> FitResult:
     """Learn the weights from ``start``.
 
-    The likelihood, whole or composite, sums unknown labels out. The structured SVM fills them in with the best
-    labeling given the known ones, learns, and repeats (CCCP), beginning from the latent likelihood after a few steps.
+    The likelihood sums unknown labels out. The structured SVM fills them in with the best labeling given the known ones,
+    learns, and repeats (CCCP), beginning from the latent likelihood after a few steps.
     """
-    if training.algorithm in ("likelihood", "composite"):
-        objective = GraphLikelihood if training.algorithm == "likelihood" else GraphComposite
-        return _minimized(objective, model, shards, training, start, training.max_iter)
+    if training.algorithm == "likelihood":
+        return _most_likely(model, shards, training, start, training.max_iter)
     if all(shard.complete for shard in shards):
         return _fit_complete(model, shards, training, start)
-    if not start.any() or training.latent_rounds > 0:
-        warm = _minimized(GraphLikelihood, model, shards, training, start, WARM_ITERATIONS)
-        if warm.interrupted:
-            return warm
-        start = warm.theta
-    return _fit_latent(model, shards, training, start)
+    warm = _most_likely(model, shards, training, start, WARM_ITERATIONS)
+    return warm if warm.interrupted else _fit_latent(model, shards, training, warm.theta)
 
 
 def _fit_complete(
@@ -78,7 +71,7 @@ def _fit_latent(
 ) -> FitResult:
     filled: list[GraphShard] = []
     learned: FitResult | None = None
-    for _ in range(max(training.latent_rounds, 1)):
+    for _ in range(LATENT_ROUNDS):
         before, theta = filled, start if learned is None else learned.theta
         filled = [_fill(model, shard, theta, training) for shard in shards]
         if learned is not None and all(np.array_equal(a.labels, b.labels) for a, b in zip(before, filled)):
@@ -91,23 +84,18 @@ def _fit_latent(
     return learned
 
 
-def _minimized(
-    objective: type[GraphLikelihood] | type[GraphComposite],
-    model: GraphModel,
-    shards: Sequence[GraphShard],
-    training: GraphTraining,
-    start: np.ndarray,
-    max_iter: int,
+def _most_likely(
+    model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray, max_iter: int
 ) -> FitResult:
-    f = objective(model, shards, training.l2, training.n_jobs)
-    return minimize_lbfgs(f, start, max_iter, training.tol)
+    objective = GraphLikelihood(model, shards, training.l2, training.n_jobs)
+    return minimize_lbfgs(objective, start, max_iter, training.tol)
 
 
 def _fill(model: GraphModel, shard: GraphShard, theta: np.ndarray, training: GraphTraining) -> GraphShard:
-    """Put the best labels, given the known ones, where labels are unknown; a filled-in label costs nothing."""
+    """Put the best labels, given the known ones, where labels are unknown."""
     if (shard.labels != UNKNOWN).all():
         return shard
     scores = model.potentials(theta, shard.batch)
     oracle = MapOracle(n_jobs=training.n_jobs)
     labels, _ = oracle(shard, shard.clamped(scores.unary), scores.pairwise, keep=False)
-    return shard.filled(labels, 0.0)
+    return shard.filled(labels)

@@ -13,27 +13,22 @@ from rulefield.models.graph import GraphModel
 from rulefield.parallel import Threads
 
 
-def conditioned(shard: GraphShard, given: np.ndarray) -> Field:
-    """Return the field of a shard in which some nodes, given as a mask, have the labels they are known to have."""
-    batch = shard.batch
-    graphs = Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer)
-    return GivenField(graphs, given, shard.labels) if given.any() else field_of(graphs)
-
-
 class LabeledPart(NamedTuple):
-    """A shard ready for evaluations: its field, that of what is known (None: all), and prices of wrong labels, if any."""
+    """A shard ready for evaluations: its field, and that of what is known (None: all)."""
 
     shard: GraphShard
     free: Field
     clamped: Field | None
-    margin: np.ndarray | None
 
 
-def labeled_part(task: tuple[GraphShard, np.ndarray]) -> LabeledPart:
-    """Make a shard ready for evaluations, given the labels of some of its nodes (a mask)."""
-    shard, given = task
-    clamped = None if shard.complete else conditioned(shard, shard.labels != UNKNOWN)
-    return LabeledPart(shard, conditioned(shard, given), clamped, _log_cost(shard))
+def labeled_part(shard: GraphShard) -> LabeledPart:
+    """Make a shard ready for evaluations."""
+    batch, known = shard.batch, shard.labels != UNKNOWN
+    graphs = Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer)
+    free = field_of(graphs)
+    if shard.complete:
+        return LabeledPart(shard, free, None)
+    return LabeledPart(shard, free, GivenField(graphs, known, shard.labels) if known.any() else field_of(graphs))
 
 
 Begin = tuple[Messages, Messages]
@@ -49,9 +44,9 @@ def evaluate_part(
     task: tuple[LabeledPart, Begin], model: GraphModel, theta: np.ndarray
 ) -> tuple[float, np.ndarray, Begin]:
     """Value and gradient of a part without penalty, from the messages ``task`` begins with; and those at the end."""
-    (shard, free, clamped, margin), begin = task
+    (shard, free, clamped), begin = task
     scores = model.potentials(theta, shard.batch)
-    sums = free.marginals(scores.unary if margin is None else scores.unary + margin, scores.pairwise, begin[0])
+    sums = free.marginals(scores.unary, scores.pairwise, begin[0])
     node, edge, ended = sums.node, sums.edge, None
     if clamped is None:
         known = shard.scores_of_labels(scores, shard.labels)
@@ -78,11 +73,6 @@ class GraphLikelihood:
     :math:`A(\theta) - A(\theta \mid y_{known})`: unknown labels are summed out (latent CRF), the gradient being free minus
     clamped marginals.
 
-    With ``given`` (a mask of the nodes of each shard, all of known labels) it is that of the other nodes, given these.
-
-    Class weights enter as a softmax margin: the log of a node's cost is added to each of its wrong labels, so that
-    a class of weight 2 behaves as if its competitors were twice as likely.
-
     The same theta gives the same answer until :meth:`settle` is called.
 
     Notes
@@ -91,23 +81,15 @@ class GraphLikelihood:
 
     References
     ----------
-    [Wainwright05], [Gimpel10]
+    [Wainwright05]
     """
 
     precision: float
     """Share of the value that messages on loops, which have not quite settled, leave open: no line search looks for less."""
 
-    def __init__(
-        self,
-        model: GraphModel,
-        shards: Sequence[GraphShard],
-        l2: float = 0.0,
-        n_jobs: int | None = None,
-        given: Sequence[np.ndarray] | None = None,
-    ):
+    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float = 0.0, n_jobs: int | None = None):
         self.threads, self.l2, self._model = Threads(n_jobs), l2, model
-        fixed = [np.zeros(len(shard.labels), dtype=bool) for shard in shards] if given is None else given
-        self.parts = self.threads.map(labeled_part, zip(shards, fixed))
+        self.parts = self.threads.map(labeled_part, shards)
         self._begin: list[Begin] = [(None, None)] * len(self.parts)
         self.precision = 0.0 if all(map(is_exact_part, self.parts)) else 1e-6
         self._last = self._begin
@@ -121,13 +103,3 @@ class GraphLikelihood:
     def settle(self) -> None:
         """Begin the next evaluations with the messages of the last one; called after each step of a search."""
         self._begin = self._last
-
-
-def _log_cost(shard: GraphShard) -> np.ndarray | None:
-    if (shard.cost == 1.0).all():
-        return None
-    with np.errstate(divide="ignore"):
-        price = np.log(np.where(shard.labels >= 0, shard.cost, 1.0))
-    out = np.repeat(price, shard.batch.n_labels)
-    out[shard.known_slot] = 0.0
-    return out

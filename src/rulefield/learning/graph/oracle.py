@@ -10,6 +10,8 @@ from rulefield.learning.graph.shards import GraphShard
 from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
+ITERATIONS = 10
+"""Sweeps of the fast engine."""
 GAP = 1e-3
 """Share of the objective that a labeling of the fast engine may leave open."""
 
@@ -22,21 +24,14 @@ class MapOracle:
 
     Parameters
     ----------
-    iterations : int
-        Sweeps of the fast engine.
     node_limit : int
         Most search nodes of the exact engine; 0 leaves it out.
     n_jobs : int or None
         Threads over graphs.
     """
 
-    def __init__(
-        self,
-        iterations: int = 10,
-        node_limit: int = 100,
-        n_jobs: int | None = None,
-    ):
-        self.iterations, self.node_limit, self.n_jobs = iterations, node_limit, n_jobs
+    def __init__(self, node_limit: int = 100, n_jobs: int | None = None):
+        self.node_limit, self.n_jobs = node_limit, n_jobs
         self._state: dict[int, Any] = {}
 
     def __call__(
@@ -55,7 +50,7 @@ class MapOracle:
     def _one(self, shard: GraphShard, union: GraphPotentials, g: int, keep: bool) -> tuple[np.ndarray, float]:
         member = int(shard.members[g])
         problem = GraphProblem(shard.batch.potentials_of(union, g))
-        answer = decode_fast(problem, self.iterations, self._state.get(member) if keep else None)
+        answer = decode_fast(problem, ITERATIONS, self._state.get(member) if keep else None)
         if keep:
             self._state[member] = answer.state
         gap = answer.upper_bound - answer.objective

@@ -26,8 +26,6 @@ class GraphShard:
     batch : GraphBatch
     labels : ndarray of int64, shape (n_nodes,)
         ``UNKNOWN`` (-1) where a node's label is not known.
-    cost : ndarray of float64, shape (n_nodes,)
-        What a wrong label costs at each node (class weights); 1 where there are none.
     graph_weight : ndarray of float64, shape (n_graphs,)
     members : ndarray of int64, shape (n_graphs,)
         Number of each graph in the user's list.
@@ -37,7 +35,6 @@ class GraphShard:
 
     batch: GraphBatch
     labels: np.ndarray
-    cost: np.ndarray
     graph_weight: np.ndarray
     members: np.ndarray
     allowed: np.ndarray | None = None
@@ -48,10 +45,14 @@ class GraphShard:
         return bool((self.labels != UNKNOWN).all())
 
     @cached_property
-    def known_slot(self) -> np.ndarray:
-        """Place in the flat scores of each known node's label."""
+    def possible(self) -> np.ndarray:
+        """Labels that agree with what is known, flat like unary."""
+        if self.allowed is not None:
+            return self.allowed
         known = self.labels != UNKNOWN
-        return self.batch.unary_offset[:-1][known] + self.labels[known]
+        mask = np.repeat(~known, self.batch.n_labels)
+        mask[self.node_slot(self.labels)[known]] = True
+        return mask
 
     def node_slot(self, labels: np.ndarray) -> np.ndarray:
         """Place in the flat scores of each node's label."""
@@ -70,60 +71,21 @@ class GraphShard:
 
     def clamped(self, unary: np.ndarray) -> np.ndarray:
         """Copy scores with every label that contradicts what is known forbidden."""
-        if self.allowed is not None:
-            return np.where(self.allowed, unary, -np.inf)
-        out = unary.copy()
-        known = np.repeat(self.labels != UNKNOWN, self.batch.n_labels)
-        out[known] = -np.inf
-        out[self.known_slot] = unary[self.known_slot]
-        return out
+        return np.where(self.possible, unary, -np.inf)
 
     def hamming(self) -> np.ndarray:
-        """Cost of each label at each node, flat like unary: 0 at a true one and where it is unknown."""
-        if self.allowed is not None:
-            return np.where(self.allowed, 0.0, np.repeat(self.cost, self.batch.n_labels))
-        price = np.where(self.labels != UNKNOWN, self.cost, 0.0)
-        out = np.repeat(price, self.batch.n_labels)
-        out[self.known_slot] = 0.0
-        return out
+        """Cost of each label at each node, flat like unary: 0 at those that agree with what is known, 1 at others."""
+        return np.where(self.possible, 0.0, 1.0)
 
-    def filled(self, labels: np.ndarray, cost_of_filled: float) -> "GraphShard":
-        """Return the same shard with labels put in where they were unknown, at their own cost.
-
-        What a label outside a node's set costs stays as it is.
-        """
-        unknown = self.labels == UNKNOWN
-        return replace(
-            self,
-            labels=np.where(unknown, labels, self.labels),
-            cost=np.where(unknown if self.allowed is None else unknown & self.anything, cost_of_filled, self.cost),
-        )
-
-    def part(self, nodes: np.ndarray, edges: np.ndarray, scored: np.ndarray) -> "GraphShard":
-        """Return some nodes and edges (masks) of the same graphs; features of nodes that are not ``scored`` are left out."""
-        if scored.all() and edges.all():
-            return self
-        return replace(
-            self,
-            batch=self.batch.part(nodes, edges, scored),
-            labels=self.labels[nodes],
-            cost=self.cost[nodes],
-            allowed=None if self.allowed is None else self.allowed[np.repeat(nodes, self.batch.n_labels)],
-        )
-
-    @property
-    def anything(self) -> np.ndarray:
-        """Nodes that may have any label, where ``allowed`` tells."""
-        assert self.allowed is not None
-        sizes = self.batch.n_labels
-        return np.bincount(np.repeat(np.arange(len(sizes)), sizes), self.allowed, len(sizes)) == sizes
+    def filled(self, labels: np.ndarray) -> "GraphShard":
+        """Return the same shard with labels put in where they were unknown; what is wrong does not change."""
+        return replace(self, labels=np.where(self.labels == UNKNOWN, labels, self.labels), allowed=self.possible)
 
 
 def make_shards(
     graphs: Sequence[TypedGraph],
     labels: Sequence[np.ndarray],
     label_counts: Mapping[str, int],
-    cost: Sequence[np.ndarray] | None = None,
     graph_weight: np.ndarray | None = None,
     n_shards: int | None = None,
     allowed: Sequence[np.ndarray] | None = None,
@@ -147,9 +109,8 @@ def make_shards(
                 continue
             batch = make_batch([graphs[g] for g in members], label_counts)
             y = np.concatenate([labels[g] for g in members]).astype(np.int64)
-            price = np.ones(len(y)) if cost is None else np.concatenate([cost[g] for g in members])
-            options = (
-                None if allowed is None or complete[members].all() else np.concatenate([allowed[g] for g in members])
-            )
-            shards.append(GraphShard(batch, y, price, weights[members], members, options))
+            options = None
+            if allowed is not None and not complete[members].all():
+                options = np.concatenate([allowed[g] for g in members])
+            shards.append(GraphShard(batch, y, weights[members], members, options))
     return shards

@@ -43,7 +43,6 @@ LEARNERS = [
     ("SegmentCRF", {}),
     ("JointCRF", {}),
     ("GraphCRF", {}),
-    ("GraphCRF", {"algorithm": "composite"}),
     ("GraphCRF", {"algorithm": "ssvm"}),
     ("MultiLabelCRF", {}),
 ]

@@ -23,7 +23,7 @@ train, dev, test = slice(0, 40), slice(40, 90), slice(90, 150)
 crf = rf.ChainCRF(scheme="BIO", l2=0.5, max_iter=40).fit(X[train], y[train])
 
 # %% Candidates are ordinary rules whose price is still to be learned.
-candidates = r.propose(y[train], families=["singleton", "pairwise"], bounds=(1,))
+candidates = r.propose(y[train], families=["singleton", "pairwise"])
 print(len(candidates), "candidates, such as", candidates[0])
 
 # %% Weights on data that the chain has not seen: rules are taken one by one, those that are worth most first.

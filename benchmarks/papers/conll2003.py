@@ -76,7 +76,9 @@ def rows(train: Documents, test: Documents) -> Iterator[tuple[str, Callable[[], 
 
     @cache
     def residual() -> list:
-        return mine(*train, crf=fitted(), scheme="BIO", labels=labels)
+        rules = mine(*train, scheme="BIO", labels=labels)
+        weights = fitted().weights_of(rules).tolist()
+        return [rule.soft(weight) for rule, weight in zip(rules, weights) if weight > 0]
 
     def one_stage(rules: Any) -> Answers:
         return fitted().crf.predict(test[0], rules=rules)

@@ -31,7 +31,9 @@ def run_split(data, train, test, seed: int, jobs: int) -> dict[str, dict]:
     fitted = cross_fit(data.chain().set_params(n_jobs=jobs), *train, random_state=seed)
     crf = fitted.crf
     options = {"scheme": crf.scheme, "labels": [str(c) for c in crf.classes_]}
-    rules = {SOFT: mine(*train, crf=fitted, **options), PAPER_SOFT: mine(*train, price="eq30", **options)}
+    paper = mine(*train, price="eq30", **options)
+    weights = fitted.weights_of(paper).tolist()
+    rules = {SOFT: [rule.soft(weight) for rule, weight in zip(paper, weights) if weight > 0], PAPER_SOFT: paper}
     staged = {STAGES: rules[SOFT], PAPER: rules[PAPER_SOFT]}
     models = {
         name: RuledCRF(fitted, rules=own, method="two-stage", random_state=seed, n_jobs=jobs).fit(*train)

@@ -45,7 +45,7 @@ def test_mine_tells_support_and_confidence(run, folder):
     assert [(r.name, r.weight) for r in text.load(out)] == [(m.words, pytest.approx(m.cost)) for m in found]
     comments = [line for line in out.read_text().splitlines() if "support" in line]
     assert comments[0] == (
-        f"# {found[0].family}: support {found[0].support}, confidence {found[0].confidence:.1%} "
+        f"# {found[0].family}: support {found[0].satisfied}, confidence {found[0].confidence:.1%} "
         f"of {found[0].satisfied + found[0].violated}"
     )
     code, said, _ = run("rules", "mine", folder / "dev.conll", "--family", "begin-end", "--learn")

@@ -104,7 +104,7 @@ def mine(
     entries = (
         (
             m.rule.soft("learn") if learn else m.rule,
-            f"{m.family}: support {m.support}, confidence {m.confidence:.1%} of {m.satisfied + m.violated}",
+            f"{m.family}: support {m.satisfied}, confidence {m.confidence:.1%} of {m.satisfied + m.violated}",
         )
         for m in found
     )

@@ -45,7 +45,7 @@ def citations(n, rng):
 def test_planted_logic_is_found():
     X, y = citations(60, np.random.default_rng(0))
     formulas = {f.label: f for f in discover(X, y)}
-    assert formulas["date"].clauses[0].words == "where the token is a year, the label is date"
+    assert formulas["date"].clauses[0].words == "if the token is a year, the label is date"
     assert formulas["date"].unexplained == 0
     assert len(formulas["date"].clauses) == 1
     assert all(f.gap == 0 for f in formulas.values())

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.estimators.ruled.held_out import CrossFitted
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES, mine_parts
 from rulefield.rules.finding.observed import Observed, Parts
-from rulefield.rules.finding.propose import proposals
+from rulefield.rules.finding.propose import COUNTS, LENGTH, proposals
 from rulefield.rules.rule import LEARN, Rule
 from rulefield.rules.tokens import have_texts
 
@@ -59,7 +59,8 @@ def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Ca
     parts = _parts(len(tokens), folds)
     pairs: list[tuple[Rule, np.ndarray]] = []
     if kind in ("find", "propose"):
-        pairs += proposals(data, parts, min_length_share=MIN_LENGTH_SHARE)
+        pairs += proposals(data, parts, COUNTS)
+        pairs += proposals(data, parts, (LENGTH,), MIN_LENGTH_SHARE)
     if kind in ("find", "mine"):
         families = [name for name in (*FAMILIES, *(ASKED_FOR if texts else ())) if name != STATE_CHANGE]
         pairs += [(found.rule.soft(LEARN), np.array(found.groups)) for found in mine_parts(data, parts, families)]

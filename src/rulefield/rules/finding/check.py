@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from rulefield.exceptions import InputError
 from rulefield.rules.chain.compiler import RuleCompiler
@@ -17,18 +19,7 @@ CUTOFF = 2.75
 
 @dataclass(frozen=True)
 class CheckedRule:
-    """How a rule fares in data.
-
-    Parameters
-    ----------
-    rule : Rule
-    sequences : int
-        Sequences that were looked at.
-    broken : int
-        Those that break it.
-    amount : int
-        By how much they break it in all.
-    """
+    """How a rule fares in so many ``sequences``: those that are ``broken``, and by how much (``amount``) in all."""
 
     rule: Rule
     sequences: int
@@ -56,23 +47,20 @@ def amounts_table(
     Sequences with unknown labels are left out. ``X`` may be None if no rule reads tokens. ``labels`` is the label
     set (by default the labels that occur); rules may not name others.
     """
-    data = observe(y, X, scheme, labels)
-    return _amounts(data, RuleCompiler(rules, data.table.labels, data.table.scheme))
+    return _amounts(as_rules(rules), observe(y, X, scheme, labels)).T.toarray()
 
 
-def _amounts(data: Observed, compiler: RuleCompiler) -> np.ndarray:
-    table = compiler.amounts_of_all(data.tokens, data.sequences).toarray().T.copy()
-    for column, ids in enumerate(data.sequences):
-        if not data.possible(ids):  # compiled rules do not promise anything there
-            world = data.labeling(column)
-            table[:, column] = [rule.body.amount(world) for rule in compiler.rules]
-    return table
-
-
-def count_broken(data: Observed, compiler: RuleCompiler) -> np.ndarray:
-    """Sequences that break each rule, and by how much in all, (n_rules, 2)."""
-    table = _amounts(data, compiler)
-    return np.stack([(table > 0).sum(axis=1), table.sum(axis=1)], axis=1).astype(np.int64)
+def _amounts(rules: Sequence[Rule], data: Observed) -> csr_matrix:
+    """By how much each sequence breaks each rule, (n_sequences, n_rules)."""
+    compiler = RuleCompiler(rules, data.table.labels, data.table.scheme)
+    table = compiler.amounts_of_all(data.tokens, data.sequences)
+    impossible = [i for i, ids in enumerate(data.sequences) if not data.possible(ids)]
+    if impossible:  # compiled rules do not promise anything there
+        table = table.tolil()
+        for i in impossible:
+            world = data.labeling(i)
+            table[i] = [rule.body.amount(world) for rule in rules]
+    return csr_matrix(table)
 
 
 def check(
@@ -84,9 +72,9 @@ def check(
 ) -> list[CheckedRule]:
     """How often each rule holds in labeled data (arguments as for :func:`amounts_table`)."""
     rules, data = as_rules(rules), observe(y, X, scheme, labels)
-    compiler = RuleCompiler(rules, data.table.labels, data.table.scheme)
-    broken = sum((count_broken(chunk, compiler) for chunk in data.chunks()), np.zeros((len(rules), 2), np.int64))
-    return [CheckedRule(rule, len(data), int(n), int(amount)) for rule, (n, amount) in zip(rules, broken)]
+    table = _amounts(rules, data)
+    broken, amount = table.getnnz(axis=0).tolist(), table.sum(axis=0).tolist()[0]
+    return [CheckedRule(rule, len(data), n, int(total)) for rule, n, total in zip(rules, broken, amount)]
 
 
 def importance_of(by_model: np.ndarray, by_gold: np.ndarray) -> np.ndarray:
@@ -111,18 +99,16 @@ def importance(
     labels: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Compute the importance of each rule, given gold labels and what the plain model (without rules) predicts."""
-    y, predicted = list(y), list(predicted)
+    rules, y, predicted = as_rules(rules), list(y), list(predicted)
     if len(y) != len(predicted):
         raise InputError(f"y and predicted must have as many sequences; got {len(y)} and {len(predicted)}.")
-    keep = [i for i, sequence in enumerate(y) if fully_labeled(sequence)]
-    y, predicted = [y[i] for i in keep], [predicted[i] for i in keep]
-    if X is not None:
-        tokens = list(X)
-        X = [tokens[i] for i in keep]
+    keep = [fully_labeled(row) for row in y]
+    X = None if X is None else list(compress(X, keep))
+    both = [list(compress(rows, keep)) for rows in (predicted, y)]
     if labels is None:
-        labels = sorted({str(label) for sequences in (y, predicted) for labels_ in sequences for label in labels_})
-    both = amounts_table(rules, None if X is None else [*X, *X], [*predicted, *y], scheme, labels)
-    return importance_of(*((part > 0).sum(axis=1) for part in np.split(both, [len(predicted)], axis=1)))
+        labels = sorted({str(label) for rows in both for row in rows for label in row})
+    tables = [amounts_table(rules, X, rows, scheme, labels) for rows in both]
+    return importance_of(*((table > 0).sum(axis=1) for table in tables))
 
 
 def prune(

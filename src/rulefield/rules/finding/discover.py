@@ -16,8 +16,7 @@ from rulefield.exceptions import RuleError
 from rulefield.rules.facts import at
 from rulefield.rules.finding.mine import DELIMITERS, violation_cost
 from rulefield.rules.finding.mine_tokens import TOKEN_CLASSES
-from rulefield.rules.finding.observed import NameTables, Observed, nested_types, observe
-from rulefield.rules.labels import LabelTable
+from rulefield.rules.finding.observed import Observed, nested_types, observe
 from rulefield.rules.patterns import Pattern, matches
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import (
@@ -36,17 +35,7 @@ MAX_CLAUSES = 3000
 
 @dataclass(frozen=True)
 class Predicate:
-    """One thing that is true or false of a token in its sequence.
-
-    Parameters
-    ----------
-    words : str
-    condition : TokenCondition or None
-        On the token (and its neighbors); None if the predicate is about a label.
-    place : {"prev", "next"} or None
-        Beside the token, which label is spoken of.
-    label : str or None
-    """
+    """One thing that is true or false of a token: a condition, or the label at a place beside it ("prev" or "next")."""
 
     words: str
     condition: TokenCondition | None = None
@@ -54,8 +43,8 @@ class Predicate:
     label: str | None = None
 
 
-def token_predicates(delimiters: Sequence[str]) -> list[Predicate]:
-    """Classes of the token, delimiters at it and beside it, and its place."""
+def list_predicates(delimiters: Sequence[str], names: Sequence[str]) -> list[Predicate]:
+    """Classes of the token, delimiters at it and beside it, its place, and labels beside it."""
     found = [Predicate(f"the token is {words}", condition) for words, condition in TOKEN_CLASSES.items()]
     for text in delimiters:
         mark = token_equals(text)
@@ -64,51 +53,35 @@ def token_predicates(delimiters: Sequence[str]) -> list[Predicate]:
         found.append(Predicate(f"the token after is {text!r}", next_token(mark)))
     found.append(Predicate("the token is the first", first_token()))
     found.append(Predicate("the token is the last", last_token()))
-    return found
+    found += [Predicate(f"before it stands {name}", place="prev", label=name) for name in names]
+    return found + [Predicate(f"after it stands {name}", place="next", label=name) for name in names]
 
 
-def label_predicates(names: Sequence[str]) -> list[Predicate]:
-    """Labels before and after the token."""
-    words = {"prev": "before", "next": "after"}
-    return [Predicate(f"{words[p]} it stands {name}", place=p, label=name) for p in words for name in names]
-
-
-def truth_table(data: Observed, predicates: Sequence[Predicate], names: Sequence[str]) -> np.ndarray:
+def truth_table(data: Observed, predicates: Sequence[Predicate]) -> np.ndarray:
     """Truth of each predicate for each token of all sequences, (n_tokens, n_predicates)."""
-    tables = NameTables(names, data.table)
-    row = {name: i for i, name in enumerate(names)}
-    blocks = [_sequence(tokens, labels, predicates, tables, row) for tokens, labels in data]
-    return np.concatenate(blocks) if blocks else np.zeros((0, len(predicates)), dtype=bool)
+
+    def column(predicate: Predicate) -> np.ndarray:
+        condition, step = predicate.condition, 1 if predicate.place == "prev" else -1
+        if condition is not None:
+            return np.concatenate([condition.over(tokens) for tokens in data.tokens])
+        end = (first_token() if step == 1 else last_token()).over
+        ends = np.concatenate([end(tokens) for tokens in data.tokens])
+        return ~ends & np.roll(_match(data, str(predicate.label)), step)
+
+    return np.stack([column(predicate) for predicate in predicates], axis=1)
 
 
-def _sequence(
-    tokens: Any, labels: np.ndarray, predicates: Sequence[Predicate], tables: NameTables, row: dict[str, int]
-) -> np.ndarray:
-    n = len(labels)
-    truth = np.zeros((n, len(predicates)), dtype=bool)
-    match = tables.matches[:, labels]
-    for j, predicate in enumerate(predicates):
-        if predicate.condition is not None:
-            truth[:, j] = predicate.condition.over(tokens)
-        elif predicate.place == "prev":
-            truth[1:, j] = match[row[str(predicate.label)], : n - 1]
-        else:
-            truth[: n - 1, j] = match[row[str(predicate.label)], 1:]
-    return truth
+def _match(data: Observed, name: str) -> np.ndarray:
+    """Which tokens of all sequences have a type."""
+    return matches(Pattern((name,)), data.table)[np.concatenate(data.sequences)]
 
 
 @dataclass(frozen=True)
 class Clause:
     """If all its predicates are true of a token, its label is ``label``.
 
-    Parameters
-    ----------
-    label : str
-    predicates : tuple of Predicate
-    right, wrong : int
-        Tokens that it covers with and without the label.
-    discrimination : int
-        Tokens that it explains beyond the clauses before it, less those that it explains wrongly.
+    It covers ``right`` tokens with the label and ``wrong`` ones without; ``discrimination`` is the number of tokens that it
+    explains beyond the clauses before it, less those that it explains wrongly.
     """
 
     label: str
@@ -120,15 +93,16 @@ class Clause:
     @property
     def words(self) -> str:
         """The clause as a sentence."""
-        return f"where {' and '.join(p.words for p in self.predicates)}, the label is {self.label}"
+        return f"if {' and '.join(p.words for p in self.predicates)}, the label is {self.label}"
 
     @property
     def rule(self) -> Rule:
         """The clause as an ordinary soft rule, at the cost of eq. 30 of [Fersini14]."""
         conditions = tuple(p.condition for p in self.predicates if p.condition is not None)
-        condition = (
-            any_token() if not conditions else conditions[0] if len(conditions) == 1 else token_all(*conditions)
-        )
+        if len(conditions) == 1:
+            condition = conditions[0]
+        else:
+            condition = token_all(*conditions) if conditions else any_token()
         beside = {str(p.place): p.label for p in self.predicates if p.place is not None}
         then = "here" if "next" in beside else None
         rule = at(condition, beside.get("prev"), self.label, beside.get("next"), then=then)
@@ -142,16 +116,8 @@ class Clause:
 class Formula:
     """Clauses that together explain one label, most discriminating first.
 
-    Parameters
-    ----------
-    label : str
-    clauses : tuple of Clause
-    tokens : int
-        Tokens with the label.
-    unexplained : int
-        Those that no clause covers.
-    gap : float
-        How far the choice of clauses may be from the cheapest, in units of tokens; 0 if it is proved cheapest.
+    Of ``tokens`` with the label no clause covers ``unexplained``; ``gap`` is how far the choice of clauses may be from the
+    cheapest, in units of tokens (0 if it is proved cheapest).
     """
 
     label: str
@@ -163,8 +129,8 @@ class Formula:
     def pruned(self, min_discrimination: int) -> "Formula":
         """Return the formula without clauses that explain fewer tokens than that (outliers)."""
         kept = tuple(c for c in self.clauses if c.discrimination >= min_discrimination)
-        lost = sum(c.discrimination + c.wrong for c in self.clauses) - sum(c.discrimination + c.wrong for c in kept)
-        return replace(self, clauses=kept, unexplained=self.unexplained + lost)
+        explained = sum(c.discrimination + c.wrong for c in kept)
+        return replace(self, clauses=kept, unexplained=self.tokens - explained)
 
     @property
     def rules(self) -> list[Rule]:
@@ -188,7 +154,7 @@ def discover(
     labels: Sequence[str] | None = None,
     node_limit: int = 200,
 ) -> list[Formula]:
-    r"""Explain labels by formulas in disjunctive normal form.
+    r"""Explain labels by formulas in disjunctive normal form, one for each label for which there are clauses.
 
     For each label, solves :math:`\min_x \sum_c (s + |c| + wrong_c)\, x_c + \sum_i u_i` subject to
     :math:`\sum_{c \ni i} x_c + u_i \ge 1` for every token i with the label: a clause must explain more than
@@ -198,6 +164,7 @@ def discover(
     ----------
     X, y : tokens and labels
     scheme : str or None
+        ``"auto"`` guesses it from the labels.
     targets : sequence of str, optional
         Labels to explain; by default all types that occur.
     max_predicates : int
@@ -210,39 +177,25 @@ def discover(
         The label set; by default the labels that occur.
     node_limit : int
         Limit of the integer program for each label; ``Formula.gap`` tells whether it was reached.
-
-    Returns
-    -------
-    list of Formula
-        One for each label for which there are clauses.
     """
     data = observe(y, X, scheme, labels)
     names = data.table.types
     for target in targets or ():
         if target not in names:
             raise RuleError(f"{target!r} is not a type of the labels; known are {', '.join(names)}.")
-    predicates = token_predicates(delimiters) + label_predicates(names)
-    truth = truth_table(data, predicates, names)
-    related = _related(names, data.table)
-    flat = np.concatenate(data.sequences)
+    predicates = list_predicates(delimiters, names)
+    truth = truth_table(data, predicates)
+    nested = nested_types(data.table)
     formulas = []
     for target in targets or names:
-        usable = np.array([p.label is None or p.label not in related[target] for p in predicates])
-        allowed = [p for p, use in zip(predicates, usable) if use]
-        positive = matches(Pattern((target,)), data.table)[flat]
+        # what it lies in, and what lies in it, explain it by construction
+        related = {target, *(name for pair in nested if target in pair for name in pair)}
+        usable = [j for j, p in enumerate(predicates) if p.label not in related]
+        allowed, positive = [predicates[j] for j in usable], _match(data, target)
         found = _candidates(truth[:, usable], allowed, positive, max_predicates, min_support, min_precision)
         if found:
             formulas.append(_formula(target, found, truth[:, usable], positive, allowed, min_support, node_limit))
     return formulas
-
-
-def _related(names: Sequence[str], table: LabelTable) -> dict[str, set[str]]:
-    """For each name itself, what it lies in and what lies in it: neighbors that explain it by construction."""
-    related = {name: {name} for name in names}
-    for outer, inner in nested_types(table):
-        related[outer].add(inner)
-        related[inner].add(outer)
-    return related
 
 
 def _candidates(
@@ -271,18 +224,15 @@ def _candidates(
             else:
                 open_.append(clause)
         singles = sorted({j for clause in open_ for j in clause})
+        sides = [predicate.place for predicate in predicates]
         level = [
             (*clause, j)
             for clause in open_
             for j in singles
-            if j > clause[-1] and not _same_side(predicates[j], [predicates[i] for i in clause])
+            if j > clause[-1] and (sides[j] is None or all(sides[i] != sides[j] for i in clause))
         ]
     kept.sort(key=lambda item: -item[1])
     return [clause for clause, _ in kept[:MAX_CLAUSES]]
-
-
-def _same_side(predicate: Predicate, others: list[Predicate]) -> bool:
-    return predicate.place is not None and any(other.place == predicate.place for other in others)
 
 
 def _formula(
@@ -301,10 +251,10 @@ def _formula(
     chosen, gap = cheapest_cover(groups, weight.astype(float), cost.astype(float), node_limit)
     clauses = []
     left = positive.copy()
-    rest = set(np.flatnonzero(chosen).tolist())
+    rest = np.flatnonzero(chosen).tolist()
     while rest:
         gain = {c: int((covers[c] & left).sum() - wrong[c]) for c in rest}
-        best = max(sorted(rest), key=lambda c: gain[c])
+        best = max(rest, key=lambda c: gain[c])
         rest.remove(best)
         right = int((covers[best] & positive).sum())
         found = tuple(predicates[j] for j in candidates[best])
@@ -318,27 +268,16 @@ def cheapest_cover(
 ) -> tuple[np.ndarray, float]:
     """Choose sets so that their cost and the weight of what they leave uncovered are least.
 
-    Parameters
-    ----------
-    covers : ndarray of bool, shape (n_elements, n_sets)
-    weight : ndarray, shape (n_elements,)
-    cost : ndarray, shape (n_sets,)
-    node_limit : int
-
-    Returns
-    -------
-    chosen : ndarray of bool, shape (n_sets,)
-    gap : float
-        Distance to the solver's bound; 0 if the choice is proved cheapest.
+    ``covers`` (n_elements, n_sets) says which elements a set covers. Returns the choice (n_sets,), and its distance to the
+    solver's bound (0 if the choice is proved cheapest).
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # slow to load, and most users of rules never need it
 
     k = covers.shape[1]
     some = covers.any(axis=1)
     matrix = hstack([coo_array(covers[some].astype(float)), eye_array(int(some.sum()))]).tocsr()
-    objective = np.concatenate([cost, weight[some]])
     result = milp(
-        objective,
+        np.concatenate([cost, weight[some]]),
         constraints=LinearConstraint(matrix, lb=1.0),
         bounds=Bounds(0, 1),
         integrality=np.concatenate([np.ones(k), np.zeros(int(some.sum()))]),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ def expectations_from(
     errors: float = 1.0,
     least: float = 0.01,
     most: int = 20,
-    scheme: str | None = None,
 ) -> list[Expectation]:
     """Estimate expectations from another corpus.
 
@@ -39,24 +39,21 @@ def expectations_from(
     sample : int, optional
         Tokens of the corpus, or the batch, that will be trained on: each range then is the estimate plus and minus
         ``errors`` standard errors of a share in a sample of that size, instead of ``width``.
-    scheme : str, optional
-        Scheme of the labels, if the shares name segment types instead of labels.
     """
     if not len(y):
         raise RuleError("expectations_from needs at least one annotated sequence.")
-    labels = joint_counts(y)
-    steps = step_counts(y)
-    if shares is None:
-        shares = _largest(y, labels, steps, least, most)
-    made = []
-    for wanted in shares:
+    labels = Counter(joint for row in y for joint in zip(*row.values()))
+    steps = Counter(step for row in y for step in pairwise(zip(*row.values())))
+    tasks = list(y[0])
+    expectations = []
+    for wanted in _largest(tasks, labels, steps, least, most) if shares is None else shares:
         if wanted.given is not None:
             raise RuleError(f"{wanted!r} asks for tokens with a condition, but only labels are given here.")
-        value = _estimate(wanted, list(y[0]), labels, steps, scheme)
+        value = _estimate(wanted, tasks, labels, steps)
         margin = width * value if sample is None else errors * _standard_error(value, sample)
         low, high = value - margin, value + margin
-        made.append(wanted.between(low, high) if low > 0 else wanted.at_most(high))
-    return made
+        expectations.append(wanted.between(low, high) if low > 0 else wanted.at_most(high))
+    return expectations
 
 
 def _standard_error(value: float, sample: int) -> float:
@@ -64,41 +61,24 @@ def _standard_error(value: float, sample: int) -> float:
     return float(np.sqrt(max(value, 1 / sample) * (1 - value) / sample))
 
 
-def joint_counts(y: Rows) -> Counter:
-    """How often each joint label (one per task) occurs."""
-    return Counter(joint for row in y for joint in zip(*row.values()))
-
-
-def step_counts(y: Rows) -> Counter:
-    """How often each pair of neighboring joint labels occurs."""
-    found: Counter = Counter()
-    for row in y:
-        joint = list(zip(*row.values()))
-        found.update(zip(joint[:-1], joint[1:]))
-    return found
-
-
-def _largest(y: Rows, labels: Counter, steps: Counter, least: float, most: int) -> list[Share]:
-    tasks = list(y[0])
-    tokens, pairs = sum(labels.values()), sum(steps.values())
+def _largest(tasks: list[str], labels: Counter, steps: Counter, least: float, most: int) -> list[Share]:
+    tokens, pairs = labels.total(), steps.total()
     nodes = [(n / tokens, share(**dict(zip(tasks, joint)))) for joint, n in labels.items()]
     moves = [(n / pairs, share(after=dict(zip(tasks, a)), **dict(zip(tasks, b)))) for (a, b), n in steps.items()]
     found = sorted(nodes + moves, key=lambda pair: -pair[0])
     return [quantity for value, quantity in found if value >= least][:most]
 
 
-def _estimate(wanted: Share, tasks: list[str], labels: Counter, steps: Counter, scheme: str | None) -> float:
+def _estimate(wanted: Share, tasks: list[str], labels: Counter, steps: Counter) -> float:
     def fits(joint: tuple[str, ...], patterns: Any) -> bool:
-        own = dict(zip(tasks, joint))
-        return all(
-            _matches(pattern, own[task if task is not None else tasks[0]], scheme) for task, pattern in patterns
-        )
+        by_task = dict(zip(tasks, joint))
+        return all(_matches(pattern, by_task[task or tasks[0]]) for task, pattern in patterns)
 
     if wanted.after is None:
-        return sum(n for joint, n in labels.items() if fits(joint, wanted.here)) / max(sum(labels.values()), 1)
+        return sum(n for joint, n in labels.items() if fits(joint, wanted.here)) / max(labels.total(), 1)
     hits = sum(n for (a, b), n in steps.items() if fits(a, wanted.after) and fits(b, wanted.here))
-    return hits / max(sum(steps.values()), 1)
+    return hits / max(steps.total(), 1)
 
 
-def _matches(pattern: Pattern, label: str, scheme: str | None) -> bool:
-    return bool(matches(pattern, LabelTable([label], scheme))[0])
+def _matches(pattern: Pattern, label: str) -> bool:
+    return bool(matches(pattern, LabelTable([label], None))[0])

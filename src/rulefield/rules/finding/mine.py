@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
-from rulefield.rules.finding.mine_tokens import TokenRule, class_rules, cue_rules, token_classes
+from rulefield.rules.finding.mine_tokens import class_rules, cue_rules, token_classes
 from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe
-from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
 from rulefield.rules.rule import AUTO, LEARN, Rule
 from rulefield.rules.tokens import texts_of, token_equals, token_matches
@@ -24,24 +23,12 @@ DELIMITERS = (",", ".", ";", ":", "(", ")", "-", "--", "/", '"', "'")
 
 @dataclass(frozen=True)
 class MinedRule:
-    """A rule that was found in data.
+    """A rule that was found in data, in words too; soft, at the price ``cost`` for each unit of violation.
 
-    Parameters
-    ----------
-    rule : Rule
-        Soft, at the price ``cost`` for each unit of violation.
-    family : str
-    satisfied, violated : int
-        Informative instances of its premise (``D`` and ``D'`` of [Fersini14], eq. 30) for which it holds and fails: those
-        where another labeling of the same instance could have failed, so that holding says something.
-    words : str
-        The rule as a sentence.
-    same : tuple of str
-        Rules, in words, that say the same or less on the same evidence, and were left out for this one.
-    names : tuple of str
-        The labels it speaks of, premise first (empty for token classes).
-    groups : tuple of bool
-        Whether it holds often enough in all sequences, and in all but each part of a division of these.
+    It holds for ``satisfied`` and fails for ``violated`` informative instances of its premise (``D`` and ``D'`` of
+    [Fersini14], eq. 30): those where another labeling of the same instance could have failed, so that holding says something.
+    ``names`` are the labels it speaks of, premise first (none for rules about tokens); ``groups`` says whether it holds often
+    enough in all sequences, and in all but each part of a division of these.
     """
 
     rule: Rule
@@ -49,14 +36,8 @@ class MinedRule:
     satisfied: int
     violated: int
     words: str
-    same: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
     groups: tuple[bool, ...] = (True,)
-
-    @property
-    def support(self) -> int:
-        """Instances that speak for it."""
-        return self.satisfied
+    names: tuple[str, ...] = ()
 
     @property
     def confidence(self) -> float:
@@ -93,6 +74,11 @@ class _Delimiter(NamedTuple):
 
     text: str = ""
     attached: bool = False
+
+    @property
+    def words(self) -> str:
+        """How it is named in sentences."""
+        return f"a token with {self.text!r}" if self.attached else repr(self.text)
 
 
 _NONE = _Delimiter()
@@ -246,122 +232,74 @@ def mine_parts(
             raise RuleError(f"the family {family!r} looks at tokens; give X, or leave that family out.")
     classes = token_classes(data) if TOKEN_CLASS in families or CUE in families else []
     if TOKEN_CLASS in families:
-        mined += _of_tokens(TOKEN_CLASS, class_rules(data, names, tables, parts, classes, enough))
+        rules = class_rules(data, names, tables, parts, classes, enough)
+        mined += [_mined(TOKEN_CLASS, *rule) for rule in rules]
     if CUE in families:
-        mined += _of_tokens(CUE, cue_rules(data, names, tables, parts, classes, min_support, enough))
+        rules = cue_rules(data, names, tables, parts, classes, min_support, enough)
+        mined += [_mined(CUE, *rule) for rule in rules]
+    unrelated = ~np.eye(len(names), dtype=bool)
+    for outer, inner in nested_types(data.table):  # true by construction
+        pair = [names.index(outer), names.index(inner)]
+        unrelated[pair, pair[::-1]] = False
     counted = [family for family in families if family in FAMILIES]
-    chunks = [(p, chunk) for p, part in enumerate(parts.of(data)) for chunk in part.chunks()]
-    by_part: dict[tuple[str, _Delimiter], np.ndarray] = {}
-    for part, chunk in chunks:
-        for key, table in count_families(chunk, tables, delimiters, counted).items():
-            by_part.setdefault(key, np.zeros((parts.n_parts, *table.shape), dtype=np.int64))[part] += table
-    unrelated = _unrelated(names, data.table)
-    for (family, delimiter), table in by_part.items():
-        satisfied, premises = np.moveaxis(parts.groups(table), 1, 0)
-        for (i, j), mask in enough(np.where(unrelated, satisfied, -1), premises):
-            numbers = int(satisfied[0, i, j]), int(premises[0, i, j])
-            mined.append(_mined(family, names[i], names[j], delimiter, *numbers, mask))
-    return MinedRules(_without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support))))
+    for (family, delimiter), table in _counts(data, parts, tables, delimiters, counted).items():
+        held, total = np.moveaxis(parts.groups(table), 1, 0)
+        for (i, j), mask in enough(np.where(unrelated, held, -1), total):
+            satisfied, premises = int(held[0, i, j]), int(total[0, i, j])
+            words = _FAMILIES[family].words.format(a=names[i], b=names[j], mark=delimiter.words)
+            rule = _FAMILIES[family].rule(names[i], names[j], delimiter)
+            mined.append(_mined(family, rule, words, satisfied, premises - satisfied, mask, (names[i], names[j])))
+    return MinedRules(_without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.satisfied))))
 
 
-def count_families(
-    data: Observed, tables: NameTables, delimiters: Sequence[str], families: Sequence[str]
+def _counts(
+    data: Observed, parts: Parts, tables: NameTables, delimiters: Sequence[str], families: Sequence[str]
 ) -> dict[tuple[str, _Delimiter], np.ndarray]:
-    """Count the instances of some families in some sequences: those for which a rule holds, and all, (2, K, K)."""
+    """Count the instances of families in each part: those for which a rule holds, and all, (n_parts, 2, K, K)."""
     found: dict[tuple[str, _Delimiter], np.ndarray] = {}
-    shape, known = (2, len(tables.matches), len(tables.matches)), set(delimiters)
-    for tokens, labels in data:
+    shape, known = (parts.n_parts, 2, len(tables.matches), len(tables.matches)), set(delimiters)
+    for part, tokens, labels in zip(parts.part.tolist(), data.tokens, data.sequences):
         for family in families:
             for delimiter, satisfied, premises in _FAMILIES[family].counts(tokens, labels, tables, known):
                 table = found.setdefault((family, delimiter), np.zeros(shape, dtype=np.int64))
-                table[0] += satisfied
-                table[1] += premises
+                table[part, 0] += satisfied
+                table[part, 1] += premises
     return found
 
 
 def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
     """Leave out "sooner or later comes b" where "right after comes b" says more on the same evidence."""
-    later = {(m.names, m.satisfied, m.violated): m.words for m in mined if m.family == "precedence"}
     stronger = {(m.names, m.satisfied, m.violated) for m in mined if m.family == "adjacency"}
-    kept = []
-    for m in mined:
-        key = (m.names, m.satisfied, m.violated)
-        if m.family == "adjacency" and key in later:
-            kept.append(replace(m, same=(later[key],)))
-        elif m.family != "precedence" or key not in stronger:
-            kept.append(m)
-    return kept
-
-
-def _of_tokens(family: str, rules: Iterable[TokenRule]) -> Iterator[MinedRule]:
-    """Rules about single tokens."""
-    for rule, words, satisfied, violated, groups in rules:
-        priced = rule.soft(violation_cost(satisfied, violated)).named(words)
-        yield MinedRule(priced, family, satisfied, violated, words, groups=tuple(groups.tolist()))
-
-
-def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
-    """Pairs of different names of which neither lies inside the other: what is not true by construction."""
-    place = {name: i for i, name in enumerate(names)}
-    unrelated = ~np.eye(len(names), dtype=bool)
-    for outer, inner in nested_types(table):
-        if outer in place and inner in place:
-            unrelated[place[outer], place[inner]] = unrelated[place[inner], place[outer]] = False
-    return unrelated
+    return [m for m in mined if m.family != "precedence" or (m.names, m.satisfied, m.violated) not in stronger]
 
 
 def _mined(
-    family: str, a: str, b: str, delimiter: _Delimiter, satisfied: int, premises: int, groups: np.ndarray
+    family: str,
+    rule: Rule,
+    words: str,
+    satisfied: int,
+    violated: int,
+    groups: np.ndarray,
+    names: tuple[str, ...] = (),
 ) -> MinedRule:
-    mark = f"a token with {delimiter.text!r}" if delimiter.attached else repr(delimiter.text)
-    words = _FAMILIES[family].words.format(a=a, b=b, mark=mark)
-    rule = _FAMILIES[family].rule(a, b, delimiter)
-    rule = rule.soft(violation_cost(satisfied, premises - satisfied)).named(words)
-    return MinedRule(
-        rule, family, satisfied, premises - satisfied, words, names=(a, b), groups=tuple(groups.tolist())
-    )
+    priced = rule.soft(violation_cost(satisfied, violated)).named(words)
+    return MinedRule(priced, family, satisfied, violated, words, tuple(groups.tolist()), names)
 
 
-class Held(Protocol):
-    """A model fitted on folds, as :func:`rulefield.estimators.ruled.held_out.cross_fit` makes it."""
-
-    def weights_of(self, rules: Sequence[Rule]) -> np.ndarray:
-        """Weights of rules on sequences that the model has not seen, each beyond what those before it say."""
-        ...
-
-
-def mine(
-    X: Iterable[Any] | None,
-    y: Iterable[Sequence[Any]],
-    *,
-    crf: Held | None = None,
-    price: str = AUTO,
-    **options: Any,
-) -> list[Rule]:
+def mine(X: Iterable[Any] | None, y: Iterable[Sequence[Any]], *, price: str = AUTO, **options: Any) -> list[Rule]:
     """Find rules in labeled data.
 
     Parameters
     ----------
     X, y : tokens and labels
-    crf : what ``cross_fit(chain, X, y)`` made, optional
-        Gives residual prices, each in the light of the rules priced before it, the most expensive first; rules that do not
-        fix more predictions of the chain than they break are left out.
     price : {"auto", "learn", "eq30"}
-        Without ``crf``, ``.soft("auto")`` or ``.soft("learn")``: whoever fits a ``RuledCRF`` finds the price. "eq30" is the
-        price of [Fersini14], which knows nothing of the model: it pays for what the chain knows, once for each rule that
-        says it, and makes labels worse on most data.
+        ``.soft("auto")`` or ``.soft("learn")``: whoever fits a ``RuledCRF`` finds the price. "eq30" is the price of
+        [Fersini14], which knows nothing of the model: it pays for what the chain knows, once for each rule that says it, and
+        makes labels worse on most data.
     **options
         As for :func:`mine_table`, which also tells support, confidence and cost.
     """
     if price not in (AUTO, LEARN, EQ30):
         raise RuleError(f"price must be 'auto', 'learn' or 'eq30'; got {price!r}.")
     rules = [found.rule for found in mine_table(X, y, **options)]
-    if price == EQ30:
-        return rules
-    return [rule.soft(price) for rule in rules] if crf is None else _at_residual_prices(rules, crf)
-
-
-def _at_residual_prices(rules: list[Rule], crf: Held) -> list[Rule]:
-    """Rules that help beyond what the model and each other know, most expensive first."""
-    prices = crf.weights_of(rules)
-    return [rules[i].soft(float(prices[i])) for i in np.argsort(-prices, kind="stable") if prices[i] > 0]
+    return rules if price == EQ30 else [rule.soft(price) for rule in rules]

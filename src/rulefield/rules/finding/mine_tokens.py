@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count as count_from
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,9 +82,7 @@ def class_rules(
         meets[inside] = True
         held = parts.groups(np.array([match[:, part] @ meets[part] for part in places]))
         for (k,), mask in enough(held, total):
-            rule = count(names[k], where=token_not(condition)) <= 0
-            assert isinstance(rule, Rule)
-            satisfied = int(held[0, k])
+            rule, satisfied = count(names[k], where=token_not(condition)) <= 0, int(held[0, k])
             yield TokenRule(rule, f"every {names[k]} is {words}", satisfied, int(total[0, k]) - satisfied, mask)
 
 
@@ -132,28 +131,15 @@ def cue_rules(
     sizes, followed = (by_group(flags.astype(np.int64))[..., None] for flags in (np.ones(len(flat)), ~last))
     can_begin = np.array([s is not None for s in starts])
     says_more = ~can_begin | (begins[0] < inside[0])
-    for held, total, possible, written in (
-        (begins, sizes, can_begin, _begins),
-        (inside, sizes, says_more, _lies_in),
-        (follows, followed, True, _precedes),
+    for held, total, possible, place, patterns, words in (
+        (begins, sizes, can_begin, "here", starts, "{cue} begins {name}"),
+        (inside, sizes, says_more, "here", names, "{cue} is in {name}"),
+        (follows, followed, True, "next", names, "after {cue} comes {name}"),
     ):
         for (c, k), mask in enough(np.where(possible, held, -1), total):
-            rule, words = written(cues[c], names[k], starts[k])
-            satisfied = int(held[0, c, k])
-            yield TokenRule(rule, words, satisfied, int(total[0, c, 0]) - satisfied, mask)
-
-
-def _begins(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
-    assert start is not None
-    return at(cue.condition, here=start), f"{cue.words} begins {name}"
-
-
-def _lies_in(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
-    return at(cue.condition, here=name), f"{cue.words} is in {name}"
-
-
-def _precedes(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
-    return at(cue.condition, next=name), f"after {cue.words} comes {name}"
+            rule, satisfied = at(cues[c].condition, **{place: patterns[k]}), int(held[0, c, k])
+            text = words.format(cue=cues[c].words, name=names[k])
+            yield TokenRule(rule, text, satisfied, int(total[0, c, 0]) - satisfied, mask)
 
 
 def _beginnings(name: str, table: LabelTable) -> Pattern | None:
@@ -167,15 +153,15 @@ def _cues(inputs: Sequence[Sequence[Any]], min_support: int) -> Iterator[Cue]:
     """Frequent texts, most frequent first."""
     places: dict[str, list[int]] = {}
     sequences: Counter[str] = Counter()
-    at_token = 0
+    at_token = count_from(0)
     for tokens in inputs:
-        seen: dict[str, None] = {}  # in order, so that ties are always broken alike
-        for token in tokens:
-            for text in texts_of(token):
-                places.setdefault(text, []).append(at_token)
-                seen[text] = None
-            at_token += 1
-        sequences.update(seen.keys())
+        texts = [(next(at_token), texts_of(token)) for token in tokens]
+        for place, some in texts:
+            for text in some:
+                places.setdefault(text, []).append(place)
+        sequences.update(
+            [*dict.fromkeys(text for _, some in texts for text in some)]
+        )  # in order, so that ties are too
     for text, n in sequences.most_common(MOST_CUES):
         if n >= max(min_support, 1):
             yield Cue(repr(text), token_equals(text), np.array(places[text], dtype=np.int64))

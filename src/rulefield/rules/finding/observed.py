@@ -13,21 +13,10 @@ from rulefield.rules.expression import LabeledTokens
 from rulefield.rules.labels import LabelTable, known_scheme
 from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
 
-CHUNK = 2_000
-
 
 @dataclass(frozen=True)
 class Observed:
-    """Fully labeled sequences, as numbers.
-
-    Parameters
-    ----------
-    table : LabelTable
-    sequences : list of ndarray of int
-        Labels of each sequence.
-    tokens : list of sequences, or of ints
-        Tokens of each sequence; their number where tokens are not known.
-    """
+    """Fully labeled sequences, as numbers of labels; the tokens of each, or how many if they are not known."""
 
     table: LabelTable
     sequences: list[np.ndarray]
@@ -45,24 +34,8 @@ class Observed:
     def labeling(self, number: int) -> LabeledTokens:
         """One sequence as the world that rules judge from their definition."""
         tokens, labels = self.tokens[number], self.sequences[number]
-        return LabeledTokens(
-            range(tokens) if isinstance(tokens, int) else tokens,
-            [self.table.labels[i] for i in labels],
-            self.table.scheme,
-        )
-
-    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
-        return iter(zip(self.tokens, self.sequences))
-
-    def some(self, rows: Sequence[int]) -> "Observed":
-        """Return some of the sequences."""
-        return Observed(self.table, [self.sequences[i] for i in rows], [self.tokens[i] for i in rows])
-
-    def chunks(self) -> Iterator["Observed"]:
-        """Cut into parts of :data:`CHUNK` sequences: what counts in whole numbers can be counted anywhere, and added."""
-        for first in range(0, len(self), CHUNK):
-            part = slice(first, first + CHUNK)
-            yield Observed(self.table, self.sequences[part], self.tokens[part])
+        texts = range(tokens) if isinstance(tokens, int) else tokens
+        return LabeledTokens(texts, [self.table.labels[i] for i in labels], self.table.scheme)
 
 
 def observe(
@@ -73,14 +46,7 @@ def observe(
 ) -> Observed:
     """Read labeled sequences; those with an unknown label (None, or a set) are left out.
 
-    Parameters
-    ----------
-    y : sequences of labels
-    X : sequences of tokens, optional
-    scheme : str or None
-        ``"auto"`` guesses it from the labels.
-    labels : sequence of str, optional
-        The label set; by default the labels that occur.
+    The scheme "auto" is guessed from ``labels``, the label set, which is by default that of the labels that occur.
     """
     if isinstance(X, Corpus) or isinstance(y, Corpus):
         raise InputError("a corpus on disk keeps labels and no tokens: give None as X, and y=list(corpus.labels()).")
@@ -117,23 +83,16 @@ def _known(y: Iterable[Sequence[Any]], X: Iterable[Any] | None) -> Iterator[tupl
 
 def nested_types(table: LabelTable) -> list[tuple[str, str]]:
     """Pairs of types of which the second occurs inside the first."""
-    pairs: dict[tuple[str, str], None] = {}
-    for path in table.paths:
-        types = [c.type for c in path if c is not None]
-        pairs.update(dict.fromkeys(pair for pair in combinations(types, 2) if pair[0] != pair[1]))
-    return list(pairs)
+    types = [[c.type for c in path if c is not None] for path in table.paths]
+    pairs = dict.fromkeys(pair for names in types for pair in combinations(names, 2))
+    return [pair for pair in pairs if pair[0] != pair[1]]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A division of sequences into parts: rules are looked for in all sequences, and in all but those of each part.
+    """A division of sequences: rules are looked for in all, and in all but those of each part (if there are several).
 
-    Parameters
-    ----------
-    part : ndarray of int, shape (n_sequences,)
-        The part of each sequence.
-    n_parts : int
-        1: rules are only looked for in all sequences.
+    ``part`` (n_sequences,) is the part of each sequence.
     """
 
     part: np.ndarray
@@ -153,11 +112,6 @@ class Parts:
         """Sequences of each group for which a flag (n_sequences,) is set."""
         return self.groups(np.bincount(self.part, weights=flags, minlength=self.n_parts))
 
-    def of(self, data: Observed) -> list[Observed]:
-        """Sequences of each part."""
-        members = [np.flatnonzero(self.part == p).tolist() for p in range(self.n_parts)]
-        return [data.some(rows) for rows in members]
-
     def tokens_of(self, data: Observed) -> list[np.ndarray]:
         """Places of the tokens of each part, if all sequences are written one after the other."""
         by_token = np.repeat(self.part, [len(labels) for labels in data.sequences])
@@ -172,11 +126,10 @@ class NameTables:
         self.matches = np.array([matches(p, table) for p in patterns])
         self._starts = np.array([start_counts(p, table) for p in patterns])
         self._ends = np.array([end_counts(p, table) for p in patterns])
-        self._m = len(table)
 
     def starts(self, labels: np.ndarray) -> np.ndarray:
         """Segments of each name that begin at each token, (K, n)."""
-        before = np.concatenate([[self._m], labels[:-1]]) if len(labels) else labels
+        before = np.concatenate([[-1], labels[:-1]]) if len(labels) else labels
         return self._starts[:, before, labels]
 
     def ends(self, labels: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ Candidates are ordinary rules with ``.soft("learn")``: whoever learns their weig
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,20 @@ from rulefield.rules.labels import LabelTable
 from rulefield.rules.numbers import Number, count, segments
 from rulefield.rules.rule import LEARN, Rule
 
-LENGTH = "length"
-FAMILIES = ("singleton", "pairwise", "hierarchy", LENGTH)
+COUNTS, LENGTH = ("singleton", "pairwise", "hierarchy"), "length"
+FAMILIES = (*COUNTS, LENGTH)
 BOUNDS, MIN_SHARE = (0, 1, 2, 3), 0.6
 LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24)
 """Numbers of tokens that lengths are held against."""
+
+Candidate = tuple[tuple[tuple[int, str], ...], str, int]
+"""Multiples of types, which are added; ``<=`` or ``>=``; and the bound."""
 
 
 def propose(
     y: Iterable[Sequence[Any]],
     scheme: str | None = "auto",
     families: Iterable[str] = FAMILIES,
-    bounds: Sequence[int] = BOUNDS,
     min_share: float = MIN_SHARE,
     labels: Sequence[str] | None = None,
 ) -> list[Rule]:
@@ -39,10 +41,9 @@ def propose(
     scheme : str or None
         ``"auto"`` guesses it from the labels.
     families : some of "singleton", "pairwise", "hierarchy", "length"
-        ``segments(a) <= 1`` and ``>= 1``; sums and differences of two types against ``bounds``, in both directions; a type
+        ``segments(a) <= 1`` and ``>= 1``; sums and differences of two types against 0 to 3, in both directions; a type
         against the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``; ``count(a) <= k`` and ``>= k`` tokens,
         which a chain cannot know: where labeled sequences are few, they help as much as the others together.
-    bounds : sequence of int
     min_share : float
         Leave out rules that hold in a smaller share of ``y``. A rule broken by more than 1 / 2.75 of the gold labels
         cannot reach the paper's importance cutoff of 2.75; 0 keeps every candidate.
@@ -55,21 +56,13 @@ def propose(
         Named, without repetition, ``.soft("learn")``.
     """
     data = observe(y, None, scheme, labels)
-    return [rule for rule, _ in proposals(data, Parts.whole(len(data)), tuple(families), bounds, min_share)]
+    return [rule for rule, _ in proposals(data, Parts.whole(len(data)), tuple(families), min_share)]
 
 
 def proposals(
-    data: Observed,
-    parts: Parts,
-    families: Sequence[str] = FAMILIES,
-    bounds: Sequence[int] = BOUNDS,
-    min_share: float = MIN_SHARE,
-    min_length_share: float | None = None,
+    data: Observed, parts: Parts, families: Sequence[str] = FAMILIES, min_share: float = MIN_SHARE
 ) -> Iterator[tuple[Rule, np.ndarray]]:
-    """Yield rules that hold often enough in a group of ``parts``, and in which groups they do (a mask).
-
-    ``min_length_share`` is the share of sequences in which rules about lengths must hold, by default ``min_share``.
-    """
+    """Yield rules that hold often enough in a group of ``parts``, and in which groups they do (a mask)."""
     for family in families:
         if family not in FAMILIES:
             raise RuleError(f"families are {', '.join(FAMILIES)}; got {family!r}.")
@@ -80,15 +73,15 @@ def proposals(
     column = {name: counts[:, i] for i, name in enumerate(names)}
     seen: set[tuple[str, ...]] = set()
     for family in (family for family in families if family != LENGTH):
-        for terms, sign, bound in _TEMPLATES[family](names, data.table, bounds):
+        for terms, sign, bound in _TEMPLATES[family](names, data.table):
             value = sum((factor * column[name] for factor, name in terms), np.zeros(len(data), dtype=np.int64))
             often = parts.count(value <= bound if sign == "<=" else value >= bound) >= least
             if often.any() and (key := _key(terms, sign, bound)) not in seen:
                 seen.add(key)
-                yield _rule(terms, sign, bound), often
+                number = sum((factor * segments(name) for factor, name in terms), Number())
+                yield _rule(number, sign, bound, _words(terms, sign, bound)), often
     if LENGTH in families:
-        share = min_share if min_length_share is None else min_length_share
-        yield from _lengths(names, tables, data.sequences, parts, share * parts.count(np.ones(len(data))))
+        yield from _lengths(names, tables, data.sequences, parts, least)
 
 
 def _lengths(
@@ -101,37 +94,30 @@ def _lengths(
             few = (parts.count(lengths <= bound) >= least) & (parts.count(2 * lengths > bound) > 0)
             many = parts.count(lengths >= bound) >= least
             if few.any():
-                yield _length_rule(name, "<=", bound), few
+                yield _rule(count(name), "<=", bound, f"at most {bound} tokens of {name}"), few
             if many.any():
-                yield _length_rule(name, ">=", bound), many
+                yield _rule(count(name), ">=", bound, f"at least {bound} tokens of {name}"), many
 
 
-def _length_rule(name: str, sign: str, bound: int) -> Rule:
-    rule = count(name) <= bound if sign == "<=" else count(name) >= bound
-    assert isinstance(rule, Rule)
-    return rule.soft(LEARN).named(f"{'at most' if sign == '<=' else 'at least'} {bound} tokens of {name}")
+def _rule(number: Number, sign: str, bound: int, words: str) -> Rule:
+    return (number <= bound if sign == "<=" else number >= bound).soft(LEARN).named(words)
 
 
-Candidate = tuple[tuple[tuple[int, str], ...], str, int]
-
-
-def _singletons(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
+def _singletons(names: Sequence[str], table: LabelTable) -> Iterator[Candidate]:
     for name in names:
         yield ((1, name),), "<=", 1
         yield ((1, name),), ">=", 1
 
 
-def _pairs(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
-    for a, b in combinations(names, 2):
-        for sign in ("<=", ">="):
-            for bound in bounds:
-                if sign == "<=" or bound > 0:  # a sum is never below 0
-                    yield ((1, a), (1, b)), sign, bound
-                yield ((1, a), (-1, b)), sign, bound
-                yield ((1, b), (-1, a)), sign, bound
+def _pairs(names: Sequence[str], table: LabelTable) -> Iterator[Candidate]:
+    for (a, b), sign, bound in product(combinations(names, 2), ("<=", ">="), BOUNDS):
+        if sign == "<=" or bound > 0:  # a sum is never below 0
+            yield ((1, a), (1, b)), sign, bound
+        yield ((1, a), (-1, b)), sign, bound
+        yield ((1, b), (-1, a)), sign, bound
 
 
-def _levels(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
+def _levels(names: Sequence[str], table: LabelTable) -> Iterator[Candidate]:
     for outer, inner in nested_types(table):
         yield ((1, outer), (-1, inner)), ">=", 0
         yield ((1, outer), (-1, inner)), "<=", 0
@@ -144,15 +130,6 @@ def _key(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> tuple[str
     """Return what is the same for rules that say the same: everything as ``<=``, terms in order."""
     flip = 1 if sign == "<=" else -1
     return (*sorted(f"{flip * factor} {name}" for factor, name in parts), str(flip * bound))
-
-
-def _rule(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> Rule:
-    number: Number | int = 0
-    for factor, name in parts:
-        number = number + factor * segments(name)
-    rule = number <= bound if sign == "<=" else number >= bound
-    assert isinstance(rule, Rule)
-    return rule.soft(LEARN).named(_words(parts, sign, bound))
 
 
 def _words(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> str:

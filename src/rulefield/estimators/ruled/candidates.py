@@ -22,15 +22,9 @@ as much without it."""
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rules to weigh.
+    """Rules to weigh, ``found`` in data or written by the user.
 
-    Parameters
-    ----------
-    rules : list of Rule
-    groups : ndarray of bool, shape (1 + n_folds, n_rules)
-        Whether each was found in all sequences, and in those that each fold learns from.
-    found : bool
-        Whether they were found in data, and not written by the user.
+    ``groups`` (1 + n_folds, n_rules) says whether each was found in all sequences, and in those that each fold learns from.
     """
 
     rules: list[Rule]
@@ -38,16 +32,16 @@ class Candidates:
     found: bool
 
     @classmethod
-    def written(cls, rules: list[Rule], n_folds: int) -> "Candidates":
+    def written(cls, rules: list[Rule], folds: Parts) -> "Candidates":
         """Rules that the user wrote: every fold tries them."""
-        return cls(rules, np.ones((1 + n_folds, len(rules)), dtype=bool), found=False)
+        return cls(rules, np.ones((folds.n_groups, len(rules)), dtype=bool), found=False)
 
 
-def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Candidates:
+def find_candidates(held: CrossFitted, kind: str, folds: Parts) -> Candidates:
     """Find rules by template ("propose"), in labeled sequences ("mine"), or both ("find").
 
-    ``folds`` are the sequences that rules are learned from when others judge them: a rule that holds often enough in all
-    sequences, but not in these, is no candidate there.
+    Each fold learns from the other parts: a rule that holds often enough in all sequences, but not in these, is no candidate
+    there.
     """
     tokens = [example.tokens for example in held.examples]
     texts = have_texts(tokens)
@@ -56,23 +50,12 @@ def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Ca
         [held.family.in_words(example.gold) for example in held.examples],
         tokens if texts else [len(some) for some in tokens],
     )
-    parts = _parts(len(tokens), folds)
     pairs: list[tuple[Rule, np.ndarray]] = []
     if kind in ("find", "propose"):
-        pairs += proposals(data, parts, COUNTS)
-        pairs += proposals(data, parts, (LENGTH,), MIN_LENGTH_SHARE)
+        pairs += proposals(data, folds, COUNTS)
+        pairs += proposals(data, folds, (LENGTH,), MIN_LENGTH_SHARE)
     if kind in ("find", "mine"):
         families = [name for name in (*FAMILIES, *(ASKED_FOR if texts else ())) if name != STATE_CHANGE]
-        pairs += [(found.rule.soft(LEARN), np.array(found.groups)) for found in mine_parts(data, parts, families)]
-    groups = np.array([mask for _, mask in pairs], dtype=bool).reshape(len(pairs), 1 + len(folds)).T
+        pairs += [(found.rule.soft(LEARN), np.array(found.groups)) for found in mine_parts(data, folds, families)]
+    groups = np.array([mask for _, mask in pairs], dtype=bool).reshape(len(pairs), folds.n_groups).T
     return Candidates([rule for rule, _ in pairs], groups, found=True)
-
-
-def _parts(n: int, folds: list[np.ndarray]) -> Parts:
-    """Return the parts that folds judge: each sequence is left out by one of them."""
-    if not folds:
-        return Parts.whole(n)
-    part = np.zeros(n, dtype=np.int64)
-    for fold, train in enumerate(folds):
-        part[np.setdiff1d(np.arange(n), train)] = fold
-    return Parts(part, len(folds))

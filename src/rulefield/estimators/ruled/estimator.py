@@ -43,7 +43,7 @@ from rulefield.estimators.ruled.held_out import (
 )
 from rulefield.estimators.ruled.reports import RuleReport, warn_of_wrong_rules
 from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageAnswers
-from rulefield.estimators.ruled.weighing import Weighed, folds_of, gain_folds, weigh
+from rulefield.estimators.ruled.weighing import Weighed, divide, weigh
 from rulefield.estimators.saving import State
 from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.estimators.types import (
@@ -60,6 +60,7 @@ from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.lists import costs_of
 from rulefield.learning.rule_weights.path import PathSettings
+from rulefield.rules.finding.observed import Parts
 from rulefield.rules.rule import Rule
 from rulefield.scikit import check_is_fitted, seed_of_fit
 
@@ -204,7 +205,8 @@ class RuledCRF(SequenceEstimator):
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
-        candidates, folds = self._candidates(done)
+        folds = divide(len(done.examples), seed_of_fit(self.random_state))
+        candidates = self._candidates(done, folds)
         weighed = weigh(candidates, done, folds, PathSettings(l2=self.l2, most=self.max_rules))
         self.estimator_, self.rules_, self.report_ = base, weighed.rules, weighed.report
         self.n_candidates_, self.n_kept_ = int(candidates.groups[0].sum()), weighed.n_kept
@@ -214,7 +216,7 @@ class RuledCRF(SequenceEstimator):
         self.tau_ = None
         warn_of_wrong_rules(weighed.report, len(done.examples))
         if self.method == "two-stage":
-            self._choose_tau(done, candidates, weighed)
+            self._choose_tau(done, candidates, weighed, folds)
         return self
 
     def _without_learning(self, base: Inner) -> "RuledCRF":
@@ -248,22 +250,20 @@ class RuledCRF(SequenceEstimator):
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
             return cross_fit(crf, X, y, int(cv), seed_of_fit(self.random_state))
 
-    def _candidates(self, held: CrossFitted) -> tuple[Candidates, list[np.ndarray]]:
-        """Return the rules to weigh, and the sequences that rules are learned from when others judge them."""
-        folds = gain_folds(len(held.examples), seed_of_fit(self.random_state))
+    def _candidates(self, held: CrossFitted, folds: Parts) -> Candidates:
         if isinstance(self.rules, str):
-            return find_candidates(held, self.rules, folds), folds
-        return Candidates.written(rule_list(self.rules), len(folds)), folds
+            return find_candidates(held, self.rules, folds)
+        return Candidates.written(rule_list(self.rules), folds)
 
-    def _choose_tau(self, done: CrossFitted, candidates: Candidates, weighed: Weighed) -> None:
+    def _choose_tau(self, done: CrossFitted, candidates: Candidates, weighed: Weighed, folds: Parts) -> None:
         """Choose tau, and judge what the second stage brings, on lists of likely labelings."""
         kept = np.flatnonzero(weighed.weights)
         measured = done.measured([candidates.rules[i] for i in kept], done.lists)
         costs = costs_of(measured.units, weighed.weights[kept])
         choice = TauChoice(done.lists, costs, TAUS if self.tau is None else (1.0, self.tau))
         self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
-        folds = folds_of(len(done.examples), seed_of_fit(self.random_state))
-        self.gains_ = choice.gains(done.family.segments, folds) if self.tau is None else []
+        is_judged = self.tau is None and folds.n_parts > 1
+        self.gains_ = choice.gains(done.family.segments, folds) if is_judged else []
 
     # --- the family: that of the estimator inside -------------------------------------------------
 

@@ -1,6 +1,5 @@
 """What learning the weights of rules asks of a fitted model: a chain, or segments."""
 
-from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -21,23 +20,16 @@ Inner = ChainCRF | SegmentCRF
 Potentials = ChainPotentials | SegmentPotentials
 FOLD_TOL = 3e-3
 """Where the likelihood of a fold's model ends. Looser than that of a model that is kept: held-out sequences of Cora and of
-addresses were as likely (within 0.13 %) and labeled as well (within 0.05 points) as at 1e-5, in two thirds of the time."""
+addresses were as likely (within 0.13 %) and labeled as well (within 0.05 points) as at 1e-5, in two thirds of the
+time."""
 
 
-class Family(ABC):
+class Family:
     """Labels and potentials of a fitted model, whose folds may not have seen all labels.
 
-    Attributes
-    ----------
-    crf : ChainCRF or SegmentCRF
-    table : LabelTable
-        Labels as rules read them; gold labels and labelings are places here.
-    words : LabelTable
-        Labels as users write them.
-    word_of : ndarray of int64, shape (n_labels,), or None
-        Place in ``words`` of each label; None if both are the same.
-    spelling : Spelling or None
-        Of segments.
+    Gold labels and labelings are places in ``table``, the labels as rules read them; ``word_of`` (n_labels,) gives the
+    place of each in ``words``, the labels as users write them (None if both are the same). ``spelling`` is that of
+    segments.
     """
 
     crf: Any
@@ -68,21 +60,9 @@ class Family(ABC):
         """Return labels as places in ``words``."""
         return labels if self.word_of is None else self.word_of[labels]
 
-    @abstractmethod
-    def encode(self, labels: list[Any]) -> np.ndarray | None:
-        """Return the places of gold labels; None if the scheme forbids them."""
-
-    @abstractmethod
-    def potentials(self, fold: Any, data: Any) -> list[Potentials]:
-        """Return the potentials of all sequences by the model of a fold; what it never saw scores as its worst."""
-
-    @abstractmethod
     def fold_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the models of folds: penalties are chosen once, and they end early."""
-
-    @abstractmethod
-    def can_share_features(self) -> bool:
-        """Whether the model looks at nothing but features: no names of features, no tokens."""
+        """Return the parameters of the models of folds, which end early."""
+        return {"tol": max(self.crf.tol or 0.0, FOLD_TOL)}
 
 
 class ChainFamily(Family):
@@ -97,25 +77,22 @@ class ChainFamily(Family):
         self.table = self.words = LabelTable([str(c) for c in crf.classes_], crf.scheme)
 
     def encode(self, labels: list[Any]) -> np.ndarray:
-        """Return the places of gold labels; for segments, of the labels that spell them."""
+        """Return the places of gold labels."""
         return np.array([self._number[label] for label in labels], dtype=np.int64)
 
-    def potentials(self, fold: ChainCRF, data: Sequences) -> list[Potentials]:
-        """Return the potentials of all sequences by the model of a fold."""
+    def potentials(self, fold: Any, data: Sequences) -> list[Potentials]:
+        """Return the potentials of all sequences by the model of a fold; what it never saw scores as its worst."""
         decoder, column, m = fold._decoder(), self.encode(fold.classes_.tolist()), len(self.table)
         found = [decoder.potentials(data, i) for i in range(len(data))]
         return [*found] if len(column) == m else [_widened(p, column, m) for p in found]
 
     def fold_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the models of folds."""
-        crf, tol = self.crf, self.crf.tol
-        return {"l1": crf.l1_, "l2": crf.l2_, "tol": FOLD_TOL if tol is None else max(tol, FOLD_TOL)}
+        """Return the parameters of the models of folds: penalties are chosen once."""
+        return super().fold_parameters() | {"l1": self.crf.l1_, "l2": self.crf.l2_}
 
     def can_share_features(self) -> bool:
-        """Whether the model looks at nothing but features."""
-        crf = self.crf
-        named = isinstance(crf.transition_features, list | tuple)
-        return not crf.expectations and not named
+        """Whether the model looks at nothing but features, and not at their names."""
+        return not self.crf.expectations and not isinstance(self.crf.transition_features, list | tuple)
 
 
 class SegmentFamily(Family):
@@ -135,14 +112,14 @@ class SegmentFamily(Family):
         self._labels = LabelEncoder().set_classes(coder.classes)
 
     def encode(self, labels: list[Any]) -> np.ndarray | None:
-        """Return the places of gold labels; for segments, of the labels that spell them."""
+        """Return the places of the labels that spell gold labels; None if the scheme forbids these."""
         coder = self.crf._coder
         gold = coder.encode(self._labels.encode([labels], np.array([len(labels)])))
         found = self.spelling.write(gold.opens, gold.labels)
         return found if coder.named(found) == list(labels) else None
 
-    def potentials(self, fold: SegmentCRF, data: SegmentData) -> list[Potentials]:
-        """Return the potentials of all sequences by the model of a fold."""
+    def potentials(self, fold: Any, data: SegmentData) -> list[Potentials]:
+        """Return the potentials of all sequences by the model of a fold; what it never saw scores as its worst."""
         place = {kind: i for i, kind in enumerate(self.crf.classes_)}
         column = np.array([place[kind] for kind in fold.classes_])
         longest, found = self.crf.model_.longest, SegmentDecoder(fold.model_, fold.theta_).potentials(data)
@@ -150,16 +127,12 @@ class SegmentFamily(Family):
             return [*found]
         return [_widened_segments(p, column, longest, self.crf._coder.allowed) for p in found]
 
-    def fold_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the models of folds."""
-        return {"tol": FOLD_TOL if self.crf.tol is None else max(self.crf.tol, FOLD_TOL)}
-
     def can_share_features(self) -> bool:
-        """Whether the model looks at nothing but features."""
+        """Whether the model looks at nothing but features, and not at tokens."""
         return not self.crf.lexicons
 
 
-def family_of(crf: Inner) -> Family:
+def family_of(crf: Inner) -> ChainFamily | SegmentFamily:
     """Return the family of a fitted model."""
     return SegmentFamily(crf) if isinstance(crf, SegmentCRF) else ChainFamily(crf)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.inputs import as_list, tokens_of
-from rulefield.estimators.ruled.families import Family, Inner, family_of
+from rulefield.estimators.ruled.families import ChainFamily, Inner, SegmentFamily, family_of
 from rulefield.estimators.types import LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.lists import Example, Lists, MeasuredLists
@@ -30,7 +30,7 @@ class CrossFitted:
     interrupted: bool = False
 
     @cached_property
-    def family(self) -> Family:
+    def family(self) -> ChainFamily | SegmentFamily:
         """How the model reads labels."""
         return family_of(self.crf)
 

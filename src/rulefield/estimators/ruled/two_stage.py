@@ -20,6 +20,7 @@ from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.lists import Lists
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
+from rulefield.rules.finding.observed import Parts
 
 TAUS = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.0)
 
@@ -86,13 +87,8 @@ class TauChoice:
     Of several tau the one nearest to 1 is taken whose tokens are within one standard error of the best one's: what is not
     clearly better for looking further away stays with the model.
 
-    Parameters
-    ----------
-    lists : Lists
-    costs : ndarray, shape (n_labelings,)
-        What the rules cost each labeling; infinite where it breaks a hard one.
-    taus : sequence of float
-        From 1 downward.
+    ``costs`` (n_labelings,) are what the rules cost each labeling, infinite where it breaks a hard one; ``taus`` go downward
+    from 1.
     """
 
     def __init__(self, lists: Lists, costs: np.ndarray, taus: Sequence[float] = TAUS):
@@ -118,12 +114,12 @@ class TauChoice:
         clearly = (behind.sum(axis=1) > 0) & (behind.sum(axis=1) ** 2 > (behind**2).sum(axis=1))
         return int(np.argmin(clearly))
 
-    def gains(self, table: SegmentTable, folds: Sequence[np.ndarray]) -> list[Gain]:
-        """Judge what the second stage brings on sequences outside of each fold, by the tau that those inside ask for."""
+    def gains(self, table: SegmentTable, folds: Parts) -> list[Gain]:
+        """Judge what the second stage brings to each part, by the tau that the others ask for."""
         lists, places = self.lists, self._places[0].copy()
-        for train in folds:
-            test = np.setdiff1d(np.arange(len(places)), train)
-            places[test] = self._places[self.best(train)][test]
+        for fold in range(folds.n_parts):
+            test = folds.part == fold
+            places[test] = self._places[self.best(~test)][test]
         gold = [example.gold for example in lists.examples]
         plain, found = ([lists.labelings[j] for j in some] for some in (self._places[0], places))
         return gains(gold, plain, found, table)

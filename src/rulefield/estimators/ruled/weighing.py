@@ -20,6 +20,7 @@ from rulefield.learning.rule_weights.residual import (
     in_errors,
     shares_in,
 )
+from rulefield.rules.finding.observed import Parts
 from rulefield.rules.rule import AUTO, Rule
 
 MIN_SEQUENCES_FOR_GAINS = 10
@@ -51,18 +52,10 @@ class Weighed:
 class FoldGains:
     """What rules bring on sequences that they were neither found nor weighed on.
 
-    Parameters
-    ----------
-    gains : list of Gain
-        Empty if nothing was learned.
-    tokens : ndarray of int64, shape (n_sequences,)
-        Tokens of each sequence that became right, less those that became wrong.
-    likelier : ndarray, shape (n_sequences,)
-        Nats by which the labels of sequences became likelier, among those of the lists.
-    n_wrong : int
-        Sequences that the chain has wrong.
-    size : int or None
-        Rules to take beyond those that are forced; None for all.
+    For each sequence, ``tokens`` are those that became right less those that became wrong, and ``likelier`` the nats by
+    which its labels became likelier, among those of the lists. The chain has ``n_wrong`` sequences wrong. ``size`` is
+    the number of rules to take beyond those that are forced; None for all. Nothing was learned if there are no
+    ``gains``.
     """
 
     gains: list[Gain]
@@ -74,10 +67,10 @@ class FoldGains:
     def is_vetoed(self, found: bool) -> bool:
         """Whether learned weights are not used.
 
-        A loss of tokens must exceed its standard error, so that one sequence never decides. Rules that were ``found`` must
-        make a difference, and prove themselves by fixed tokens and the likelihood of held-out labels together; what users
-        wrote is asked for neither. The likelihood sees what rules do to every sequence, even if its best labels do not
-        change.
+        A loss of tokens must exceed its standard error, so that one sequence never decides. Rules that were ``found``
+        must make a difference, and prove themselves by fixed tokens and the likelihood of held-out labels together;
+        what users wrote is asked for neither. The likelihood sees what rules do to every sequence, even if its best
+        labels do not change.
         """
         if not self.gains:
             return False
@@ -87,8 +80,8 @@ class FoldGains:
         return found and (not proved or negligible(self.gains, self.n_wrong))
 
 
-def weigh(candidates: Candidates, held: CrossFitted, folds: list[np.ndarray], settings: PathSettings) -> Weighed:
-    """Learn what candidates should cost, on held-out sequences; ``folds`` are those to learn from when others judge.
+def weigh(candidates: Candidates, held: CrossFitted, folds: Parts, settings: PathSettings) -> Weighed:
+    """Learn what candidates should cost, on held-out sequences; each fold is judged by what the others say.
 
     1. *Screen*: rules that the model does not break more often than gold labels do are dropped.
     2. *Measure* the others on lists of likely labelings. From here on, weights are a matter of sparse products.
@@ -99,10 +92,11 @@ def weigh(candidates: Candidates, held: CrossFitted, folds: list[np.ndarray], se
     screening = Screening(candidates, held)
     tried = np.flatnonzero(screening.is_tried)
     table = RuleTable(screening.measure(tried), screening.prior[tried], settings)
-    paths = [table.follow(some, group[tried]) for some, group in zip([None, *folds], candidates.groups)]
-    judged = table.judge(folds, paths[1:], held)
+    members = [None, *(folds.part != fold for fold in range(folds.n_parts))]
+    path, *of_folds = [table.follow(some, group[tried]) for some, group in zip(members, candidates.groups)]
+    judged = table.judge(folds, of_folds, held)
     vetoed = judged.is_vetoed(candidates.found)
-    result = table.finish(paths[0], judged.size)
+    result = table.finish(path, judged.size)
     learned = result.theta if not vetoed else np.zeros(len(tried)) if candidates.found else table.prior
     weights = screening.fixed_weights
     weights[tried] += np.where(learned < MIN_PRICE, 0.0, learned)
@@ -114,22 +108,13 @@ def weigh(candidates: Candidates, held: CrossFitted, folds: list[np.ndarray], se
 
 
 class Screening:
-    """Which candidates to try, and the prices of those that are "auto".
+    """Which candidates to try (``is_tried``), and the prices of those that are "auto"; all attributes are by rule.
 
-    Found rules are screened on the best few labelings, because they are many; written ones on whole lists.
-
-    Attributes
-    ----------
-    is_tried : ndarray of bool, shape (n_rules,)
-        Rules of known weight, and those with a residual price of :data:`MIN_PRICE` at least.
-    prior : ndarray, shape (n_rules,)
-        Residual prices of rules that are "auto" and that gold labels do not contradict; 0 for all others.
-    wrong : ndarray of bool, shape (n_rules,)
-        Rules that are "auto" and that gold labels contradict.
-    by_model, by_gold : ndarray of int64, shape (n_rules,)
-        Sequences whose prediction, and whose gold labels, break each rule.
-    expected : ndarray, shape (n_rules,)
-        Sequences in which the model is expected to break each rule.
+    Tried are rules of known weight, and those with a residual price of :data:`MIN_PRICE` at least. Found rules are
+    screened on the best few labelings, because they are many; written ones on whole lists. Of rules that are "auto",
+    those that gold labels contradict are ``wrong``, and the others have residual prices (``prior``). ``by_model``,
+    ``by_gold`` and ``expected`` are the sequences whose prediction and gold labels break a rule, and those in which the
+    model is expected to.
     """
 
     def __init__(self, candidates: Candidates, held: CrossFitted):
@@ -145,7 +130,7 @@ class Screening:
         self.is_tried = ~self._measured.is_open | (self.prior > 0) | learned
         self.expected = shares.by_model
         plain = self._measured.units[self._measured.best()]
-        self.by_model, self.by_gold = (_count_broken(units) for units in (plain, self._measured.gold))
+        self.by_model, self.by_gold = (units.getnnz(axis=0) for units in (plain, self._measured.gold))
 
     @property
     def fixed_weights(self) -> np.ndarray:
@@ -179,17 +164,17 @@ class RuleTable:
         free = group & self.measured.is_open & ~self._forced
         return self._data.follow(np.flatnonzero(self._forced), prior, free, self.settings, members)
 
-    def judge(self, folds: list[np.ndarray], paths: list[RulePath], held: CrossFitted) -> FoldGains:
-        """Judge the sequences outside of each fold by the rules of those inside.
+    def judge(self, folds: Parts, paths: list[RulePath], held: CrossFitted) -> FoldGains:
+        """Judge each part by the rules of the others.
 
-        Labels are the best of the lists, so that nothing is decoded. How many rules a fold takes is chosen on the parts
-        that other folds judge.
+        Labels are the best of the lists, so that nothing is decoded. How many rules a part takes is chosen on the other
+        parts.
         """
         measured, lists = self.measured, self.measured.lists
         n, plain = len(lists.examples), self.measured.best()
-        if not folds or not measured.is_open.any():
+        if not paths or not measured.is_open.any():
             return FoldGains([], np.zeros(n, dtype=np.int64), np.zeros(n))
-        fold_of = held_out_by(n, folds)
+        fold_of = folds.part
         worth = np.empty((len(lists.owner), max(len(path.weights) for path in paths)))
         for fold, path in enumerate(paths):
             rows = np.flatnonzero(fold_of[lists.owner] == fold)
@@ -198,7 +183,7 @@ class RuleTable:
         likelier = losses(measured, measured.worth[:, None]) - losses(measured, worth)
         answers = np.array([lists.best_of(column) for column in worth.T])
         tokens = (lists.tokens_right[answers] - lists.tokens_right[plain]).T
-        others = [fold_of != fold for fold in range(len(folds))]
+        others = [fold_of != fold for fold in range(folds.n_parts)]
         size = np.array([choose_size(likelier[some], tokens[some]) for some in others])[fold_of]
         each = np.arange(n)
         sides = (
@@ -221,24 +206,12 @@ class RuleTable:
         return FitResult(theta, log[-1].objective, Ending.converged, "No rule left out is worth enough.", log)
 
 
-def gain_folds(n: int, seed: int) -> list[np.ndarray]:
-    """Sequences to learn from in each fold, the others being for judging gains; none if sequences are few."""
-    return folds_of(n, seed) if n >= MIN_SEQUENCES_FOR_GAINS else []
-
-
-def folds_of(n: int, seed: int) -> list[np.ndarray]:
-    """Sequences to learn from in each of five folds, three if sequences are many."""
-    k = min(FOLDS, default_folds(n))
-    order = np.random.default_rng(seed).permutation(n)
-    return [np.setdiff1d(order, order[fold::k]) for fold in range(k)]
-
-
-def held_out_by(n: int, folds: list[np.ndarray]) -> np.ndarray:
-    """Return the fold that each of ``n`` sequences is judged in, (n,)."""
-    fold_of = np.zeros(n, dtype=np.int64)
-    for fold, train in enumerate(folds):
-        fold_of[np.setdiff1d(np.arange(n), train)] = fold
-    return fold_of
+def divide(n: int, seed: int) -> Parts:
+    """Divide ``n`` sequences into five parts to judge gains on, three if sequences are many, one if they are few."""
+    k = min(FOLDS, default_folds(n)) if n >= MIN_SEQUENCES_FOR_GAINS else 1
+    part = np.empty(n, dtype=np.int64)
+    part[np.random.default_rng(seed).permutation(n)] = np.arange(n) % k
+    return Parts(part, k)
 
 
 def choose_size(*gains: np.ndarray) -> int:
@@ -250,11 +223,6 @@ def choose_size(*gains: np.ndarray) -> int:
         error = float(np.sqrt((gain[:, best] ** 2).sum()))
         enough &= total >= total[best] - min(SLACK_ERRORS * error, SLACK_SHARE * total[best])
     return int(np.argmax(enough)) if enough.any() else len(enough) - 1
-
-
-def _count_broken(units: csr_matrix) -> np.ndarray:
-    """Sequences that break each rule, (n_rules,)."""
-    return np.bincount(units.indices, minlength=units.shape[1])
 
 
 def _priced(rule: Rule, weight: float) -> Rule:

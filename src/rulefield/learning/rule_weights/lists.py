@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -12,7 +12,6 @@ from rulefield.encode.spans import SegmentTable
 from rulefield.inference.sequences.exact import kbest_labels
 from rulefield.inference.sequences.segments.sums import segment_chances
 from rulefield.inference.sequences.sums import TOLERANCE, Question
-from rulefield.learning.rule_weights.distances import count_segments
 from rulefield.parallel import Threads, in_threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.segments import SegmentPotentials, SegmentProblem, Spelling
@@ -27,19 +26,10 @@ MAX_GAP_NATS = 10.0
 
 @dataclass(frozen=True)
 class Example:
-    """A held-out sequence.
+    """A held-out sequence: its potentials by a model that has not seen it, and the numbers of its gold labels.
 
-    Parameters
-    ----------
-    tokens : sequence
-    potentials : ChainPotentials or SegmentPotentials
-        By a model that has not seen it.
-    gold : ndarray of int64, shape (n_tokens,)
-        Numbers of the gold labels; for segments, of the labels that spell them.
-    spelling : Spelling, optional
-        Of segments.
-    word_of : ndarray of int64, shape (n_labels,), optional
-        Tokens are right if the words of their labels are; by default each label is its own.
+    For segments, labels are those that spell them. Tokens are right if the words of their labels (``word_of``) are; by
+    default each label is its own.
     """
 
     tokens: Any
@@ -71,20 +61,51 @@ class Example:
         return SegmentProblem(self.potentials, self.spelling, ())
 
 
+class SegmentCounts(NamedTuple):
+    """Segments of labelings, at every level, (n_labelings,) each."""
+
+    gold: np.ndarray
+    found: np.ndarray
+    right: np.ndarray
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """Segments that are found but not gold, or gold but not found."""
+        return self.gold + self.found - 2 * self.right
+
+
+def count_segments(
+    table: SegmentTable, gold: Sequence[np.ndarray], labelings: Sequence[np.ndarray], owner: np.ndarray
+) -> SegmentCounts:
+    """Compare the segments of labelings with those of gold labels; labeling j is one of sequence ``owner[j]``."""
+    counts = SegmentCounts(*np.zeros((3, len(labelings)), dtype=np.int64))
+    if not len(labelings):
+        return counts
+    sizes, lengths = (np.array([len(row) for row in rows], dtype=np.int64) for rows in (gold, labelings))
+    gold_ids, ids = (np.concatenate(rows).astype(np.int64) for rows in (gold, labelings))
+    labeling = np.repeat(np.arange(len(labelings)), lengths)
+    sequence = np.repeat(np.arange(len(gold)), sizes)
+    shift = (np.cumsum(sizes) - sizes)[owner] - (np.cumsum(lengths) - lengths)
+    for level in range(table.depth):
+        first, last, kind = table.find(gold_ids, sizes, level)
+        stop, kinds = np.full((2, len(gold_ids)), -1, dtype=np.int64)
+        stop[first], kinds[first] = last, kind
+        counts.gold[:] += np.bincount(sequence[first], minlength=len(gold))[owner]
+        first, last, kind = table.find(ids, lengths, level)
+        own = labeling[first]
+        there = first + shift[own]
+        same = (stop[there] == last + shift[own]) & (kinds[there] == kind)
+        counts.found[:] += np.bincount(own, minlength=len(labelings))
+        counts.right[:] += np.bincount(own[same], minlength=len(labelings))
+    return counts
+
+
 @dataclass(frozen=True)
 class Lists:
-    """Labelings of sequences, those of one sequence one after the other, best first.
+    """Labelings of sequences, those of one sequence one after the other, best first; every sequence has one at least.
 
-    Parameters
-    ----------
-    examples : list of Example
-    labelings : list of ndarray of int64
-    owner : ndarray of int64, shape (n_labelings,)
-        The sequence of each, in order; every sequence has one at least.
-    score : ndarray of float64, shape (n_labelings,)
-        Of the chain.
-    table : SegmentTable, optional
-        Labelings are compared with gold labels by their segments; without it by tokens.
+    ``owner`` and ``score`` (n_labelings,) are the sequence of each and its score by the model. Labelings are compared
+    with gold labels by the segments that ``table`` finds; without it by tokens.
     """
 
     examples: Sequence[Example]
@@ -125,13 +146,9 @@ class Lists:
         if not len(self.labelings):
             return np.zeros(0, dtype=np.int64)
         gold = np.concatenate([self.examples[i].gold for i in self.owner.tolist()])
-        labels, ends, word_of = (
-            np.concatenate(self.labelings),
-            np.cumsum([0, *map(len, self.labelings)]),
-            self.word_of,
-        )
+        labels, word_of = np.concatenate(self.labelings), self.word_of
         same = labels == gold if word_of is None else word_of[labels] == word_of[gold]
-        return np.diff(np.append(0, np.cumsum(same))[ends])
+        return np.diff(np.append(0, np.cumsum(same))[np.cumsum([0, *map(len, self.labelings)])])
 
     @cached_property
     def wrong(self) -> np.ndarray:
@@ -163,17 +180,9 @@ def best_labelings(example: Example, most: int, gap: float) -> tuple[np.ndarray,
 
 @dataclass(frozen=True)
 class MeasuredLists:
-    """Labelings, and the units that they and the gold labels pay for under rules.
+    """Labelings, and the units that they (n_labelings, n_rules) and gold labels (n_sequences, n_rules) pay for under rules.
 
-    Parameters
-    ----------
-    lists : Lists
-    weights : ndarray, shape (n_rules,)
-        Of rules; NaN for those whose weight is open.
-    units : csr_matrix, shape (n_labelings, n_rules)
-    gold : csr_matrix, shape (n_sequences, n_rules)
-    templates : sequence of RuleTemplate
-        Compiled rules.
+    ``weights`` (n_rules,) are NaN where they are open; ``templates`` are the compiled rules.
     """
 
     lists: Lists

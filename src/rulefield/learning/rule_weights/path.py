@@ -32,20 +32,9 @@ as many doublings."""
 
 @dataclass(frozen=True)
 class PathSettings:
-    """How rules are taken.
+    """How rules are taken: ``most`` beyond those that are forced (None: as long as they are worth it).
 
-    Parameters
-    ----------
-    l2 : float
-        Draws weights to residual prices.
-    most : int, optional
-        Rules to take at most beyond those that are forced; None: as long as they are worth it.
-    min_price, min_gain, min_share : float
-        What a rule must cost and be worth, in nats and as a share of what the rules before it are worth, at least.
-    state_share : float
-        Share of ``min_gain`` and ``min_share`` that each doubling of a rule's states adds to them.
-    sweeps : int
-        Improvements of all weights after each rule, at most.
+    ``l2`` draws weights to residual prices; all weights are improved ``sweeps`` times after each rule, at most.
     """
 
     l2: float = 1.0
@@ -59,16 +48,9 @@ class PathSettings:
 
 @dataclass(frozen=True)
 class RulePath:
-    """Rules in the order in which they were taken, and their weights after each.
+    """Rules in the order in which they were taken, forced ones first, and the prices (n_rules,) to which weights are drawn.
 
-    Parameters
-    ----------
-    order : ndarray of int64, shape (n_taken,)
-        Forced rules first.
-    weights : ndarray, shape (n_sizes, n_rules)
-        Row k: weights if k rules are taken beyond the forced ones.
-    prior : ndarray, shape (n_rules,)
-        Prices toward which weights are drawn.
+    Row k of ``weights`` (n_sizes, n_rules) holds the weights if k rules are taken beyond the forced ones.
     """
 
     order: np.ndarray
@@ -104,14 +86,11 @@ class PathData:
     ) -> RulePath:
         """Take rules that are ``free`` (a mask) after those that are ``forced`` (numbers, with ``prior`` prices).
 
-        ``members`` are the sequences to learn from, by default all.
+        ``members`` (a mask) are the sequences to learn from, by default all.
         """
         gold = self.measured.gold
         n, n_rules = gold.shape
-        member = np.ones(n, dtype=np.bool_)
-        if members is not None:
-            member[:] = False
-            member[members] = True
+        member = np.ones(n, dtype=np.bool_) if members is None else members
         rule, sequence = self._constant
         constant = np.bincount(rule[member[sequence]], minlength=n_rules).astype(np.float64)
         by_gold = np.bincount(gold[member].indices, minlength=n_rules).astype(np.float64)

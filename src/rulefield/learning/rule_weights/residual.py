@@ -25,16 +25,9 @@ MAX_BROKEN_SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class BrokenShares:
-    """How often rules are broken in held-out sequences.
+    """In how many of the ``sequences`` the model, in expectation, and gold labels break each rule, (n_rules,).
 
-    Parameters
-    ----------
-    by_model, by_gold : ndarray, shape (n_rules,)
-        Sequences whose prediction, in expectation, and whose gold labels break each rule.
-    sequences : int
-        Sequences looked at.
-    errors : ndarray, shape (n_rules,)
-        Standard error of ``by_model - by_gold``.
+    ``errors`` are standard errors of the difference.
     """
 
     by_model: np.ndarray

@@ -131,13 +131,14 @@ def cue_rules(
     sizes, followed = (by_group(flags.astype(np.int64))[..., None] for flags in (np.ones(len(flat)), ~last))
     can_begin = np.array([s is not None for s in starts])
     says_more = ~can_begin | (begins[0] < inside[0])
-    for held, total, possible, place, patterns, words in (
-        (begins, sizes, can_begin, "here", starts, "{cue} begins {name}"),
-        (inside, sizes, says_more, "here", names, "{cue} is in {name}"),
-        (follows, followed, True, "next", names, "after {cue} comes {name}"),
+    for held, total, possible, patterns, words in (
+        (begins, sizes, can_begin, starts, "{cue} begins {name}"),
+        (inside, sizes, says_more, names, "{cue} is in {name}"),
+        (follows, followed, True, names, "after {cue} comes {name}"),
     ):
         for (c, k), mask in enough(np.where(possible, held, -1), total):
-            rule, satisfied = at(cues[c].condition, **{place: patterns[k]}), int(held[0, c, k])
+            around = (None, None, patterns[k]) if held is follows else (None, patterns[k], None)
+            rule, satisfied = at(cues[c].condition, *around), int(held[0, c, k])
             text = words.format(cue=cues[c].words, name=names[k])
             yield TokenRule(rule, text, satisfied, int(total[0, c, 0]) - satisfied, mask)
 

@@ -103,10 +103,15 @@ class Parts:
         """Do not divide ``n`` sequences."""
         return cls(np.zeros(n, dtype=np.int64), 1)
 
+    @property
+    def n_groups(self) -> int:
+        """All sequences are a group, and so are all but those of each part."""
+        return 1 + self.n_parts if self.n_parts > 1 else 1
+
     def groups(self, counts: np.ndarray) -> np.ndarray:
         """From counts by part (n_parts, ...) to counts by group: all sequences, then all but each part."""
         total = counts.sum(axis=0)
-        return total[None] if self.n_parts == 1 else np.concatenate([total[None], total - counts])
+        return np.concatenate([total[None], total - counts])[: self.n_groups]
 
     def count(self, flags: np.ndarray) -> np.ndarray:
         """Sequences of each group for which a flag (n_sequences,) is set."""

@@ -28,10 +28,10 @@ LIMIT = 10.0
 SHARES = {
     "models": 9, "bytes": 1, "rules": 3, "expectations": 1, "columns": 2, "json lines": 2,
     "chain certificates": 2, "graph certificates": 2, "crfsuite models": 1,
-    "formats": 3, "pages": 2, "configs": 2, "graph files": 1, "proof files": 2,
+    "formats": 3, "pages": 2, "graph files": 1, "proof files": 2,
 }  # fmt: skip
 """Parts of the time that each family gets."""
-TEXTS = ("rules", "expectations", "columns", "json lines", "formats", "pages", "configs",
+TEXTS = ("rules", "expectations", "columns", "json lines", "formats", "pages",
          "graph files")  # fmt: skip
 SHOWN = 20
 """Findings that are printed; all are counted."""

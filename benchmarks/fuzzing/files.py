@@ -32,15 +32,6 @@ BOXES = json.dumps({
     "lines": [{"box": [1, 1, 50, 10], "label": "head", "text": "one"}, {"box": [1, 22, 50, 30], "label": None}],
 }) + "\n"  # fmt: skip
 PAGES = {"a.page.xml": PAGE_XML, "a.jsonl": BOXES}
-CONFIG = """files: [a.jsonl]
-output: m.rf
-l2: 0.3
-l1: 0
-max-iter: 5
-quiet: true
-scheme: BIO
-rules: r.yaml
-"""
 UAI = "MARKOV\n3\n2 2 3\n2\n2 0 1\n3 0 1 2\n4\n1 2 0 4\n12\n1 1 1 1 1 1 1 1 1 1 1 8\n"
 WCSP = "tiny 3 3 2 100\n2 2 3\n2 0 1 0 2\n0 0 5\n1 1 100\n3 0 1 2 7 2\n0 1 2 0\n1 0 0 1\n"
 
@@ -132,22 +123,6 @@ def altered_page(rng):
     return "used", given
 
 
-def altered_config(rng):
-    """Run a command with altered options: it says what it thinks of them, and no more."""
-    from typer.testing import CliRunner
-
-    from rulefield.cli.main import app
-
-    given = mutated(rng, CONFIG)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.yaml"
-        path.write_bytes(given.encode("utf-8", "surrogatepass"))
-        done = CliRunner().invoke(app, ["train", "--config", str(path)])
-    if done.exception and not isinstance(done.exception, RulefieldError | SystemExit | OSError):
-        raise done.exception
-    return ("refused" if done.exception else "used"), given
-
-
 def altered_graph_file(rng):
     """Read an altered UAI or WCSP file, and decode it."""
     text, read = ((UAI, read_uai), (WCSP, read_wcsp))[int(rng.integers(2))]
@@ -188,7 +163,6 @@ def altered_crfsuite(rng):
 FAMILIES = {
     "formats": altered_format,
     "pages": altered_page,
-    "configs": altered_config,
     "graph files": altered_graph_file,
     "crfsuite models": altered_crfsuite,
 }

@@ -78,7 +78,7 @@ class SpanConfusionDisplay(Display):
             axes.text(j, i, str(self.matrix[i, j]), ha="center", va="center", fontsize=7, color=color)
 
 
-class CalibrationDisplay(calibration.CalibrationDisplay):  # type: ignore[misc]
+class CalibrationDisplay(calibration.CalibrationDisplay):
     """scikit-learn's display, of tokens: how many labels of which probability are right."""
 
     @classmethod

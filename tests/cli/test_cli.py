@@ -134,28 +134,6 @@ def test_features_in_json_lines(run, folder):
     assert json.loads(text)["token_accuracy"] > 0.8
 
 
-def test_train_through_a_corpus_on_disk(run, folder, tmp_path):
-    out, parts = tmp_path / "m.rf", tmp_path / "parts"
-    code, _, said = run("train", folder / "train.conll", "-o", out, "--corpus", parts, "--dev", folder / "test.conll")
-    assert code == 0, said
-    assert "60 sequences" in said
-    assert "span F1" in said
-    again, memory = tmp_path / "again.rf", tmp_path / "memory.rf"
-    assert run("train", "-o", again, "--corpus", parts)[0] == 0
-    assert run("train", folder / "train.conll", "-o", memory, "--l1", 0, "--l2", 1)[0] == 0
-    for made in (out, again):
-        assert run("predict", made, folder / "new.conll")[1] == run("predict", memory, folder / "new.conll")[1]
-    for arguments, match in [
-        (("-o", out), "needs labeled files, or --corpus"),
-        (("-o", out, "--corpus", tmp_path / "no"), "no corpus"),
-        (("-o", out, "--corpus", parts, "--segments"), "--segments needs the data in memory"),
-        ((folder / "train.conll", "-o", out, "--cluster", "tcp://x:1"), "--cluster needs --corpus"),
-    ]:
-        code, _, said = run("train", *arguments)
-        assert code != 0
-        assert match in " ".join(said.split())
-
-
 def test_unknown_labels(run, folder):
     lines = (folder / "train.conll").read_text().splitlines()
     partial = [line.rsplit(" ", 1)[0] + " ?" if i % 7 == 3 and line else line for i, line in enumerate(lines)]

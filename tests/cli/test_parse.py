@@ -54,7 +54,7 @@ def test_a_table_keeps_its_columns_and_gets_fields(model, tmp_path):
     assert rows[1]["name"] == ""
     with pytest.raises(RulefieldError, match="there is no column 'text'; the columns are 'id', 'who', 'year'"):
         run("parse", model, source, "-o", target)
-    with pytest.raises(RulefieldError, match="is the file that is read"):
+    with pytest.raises(RulefieldError, match="is also an input"):
         run("parse", model, source, "--column", "who", "-o", source)
 
 

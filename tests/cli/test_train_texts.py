@@ -59,34 +59,6 @@ def test_an_encoding_can_be_named(tmp_path):
         run("train", tmp_path / "b.jsonl", "-o", tmp_path / "m.rf", "-q")
 
 
-def test_options_come_from_a_file_and_the_command_line_counts(tmp_path):
-    write_documents(DOCUMENTS, tmp_path / "a.jsonl", "doccano")
-    config = tmp_path / "run.yaml"
-    config.write_text(f"files: [{tmp_path / 'a.jsonl'}]\noutput: {tmp_path / 'm.rf'}\nl1: 0\nl2: 0.7\nquiet: true\n")
-    run("train", "--config", config)
-    assert rf.load(tmp_path / "m.rf").model_.l2 == 0.7
-    run("train", "--config", config, "--l2", "0.2", "-o", tmp_path / "other.rf")
-    assert rf.load(tmp_path / "other.rf").model_.l2 == 0.2
-
-
-@pytest.mark.parametrize(
-    ("content", "match"),
-    [
-        ("max_itr: 3", "'max_itr' is no option; did you mean 'max_iter'"),
-        ("- 1", "must hold options by name"),
-        ("l2: {a: 1}", "'l2' must be one value or a list"),
-        ("a: [", "not YAML"),
-        ("a: " + "[" * 5000, "nested"),
-        ("l1: &a [1]\nl2: *a", "aliases"),
-        ("l2: 2024-99-99", "cannot be read"),
-    ],
-)
-def test_a_bad_options_file_gets_a_sentence(tmp_path, content, match):
-    (tmp_path / "run.yaml").write_text(content)
-    with pytest.raises(rf.exceptions.RulefieldError, match=match):
-        run("train", "x.conll", "-o", "m.rf", "--config", tmp_path / "run.yaml")
-
-
 @pytest.mark.parametrize(("option", "value"), [("--tasks", "a=1"), ("--initial-label", "O")])
 def test_options_of_tokens_are_refused(tmp_path, option, value):
     write_documents(DOCUMENTS, tmp_path / "a.xml", "xml")

@@ -5,10 +5,8 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from typer.testing import CliRunner
 
 import rulefield as rf
-from rulefield.cli.main import app
 from rulefield.datasets import make_addresses
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Buckets
@@ -109,14 +107,3 @@ def test_bad_numbers_of_bits_are_refused(bits):
 def test_matrices_have_no_names_to_hash():
     with pytest.raises(InputError, match="matrices have none"):
         rf.ChainCRF(features=rf.HashedFeatures()).fit([np.ones((2, 3))], [["a", "b"]])
-
-
-def test_the_command_line_hashes(tmp_path):
-    rows = "\n\n".join("\n".join(f"{w} {label}" for w, label in zip(x, y)) for x, y in zip(X, Y))
-    (tmp_path / "train.conll").write_text(rows + "\n")
-    for extra in ([], ["--corpus", str(tmp_path / "parts")]):
-        command = ["train", str(tmp_path / "train.conll"), "-o", str(tmp_path / "m.rf"), "--hash-bits", "11", *extra]
-        assert CliRunner().invoke(app, [*command, "--l2", "1", "--max-iter", "5", "-q"]).exit_code == 0
-        assert rf.load(tmp_path / "m.rf").n_features_in_ == 1 << 11
-    again = ["train", "-o", str(tmp_path / "m.rf"), "--corpus", str(tmp_path / "parts"), "--hash-bits", "11"]
-    assert "the corpus has its features" in str(CliRunner().invoke(app, again).exception)

@@ -90,7 +90,7 @@ def read_expectations(options: TrainOptions) -> Any:
 
 def penalties(options: TrainOptions) -> dict[str, Any]:
     """Return l1 and l2: numbers, "auto", or the usual numbers if nothing can be chosen by likelihood."""
-    chosen = not (options.expect or options.segments or options.tasks or options.corpus)
+    chosen = not (options.expect or options.segments or options.tasks)
     usual: dict[str, Any] = {"l1": "auto", "l2": "auto"} if chosen else {"l1": 0.0, "l2": 1.0}
     return {name: penalty(name, getattr(options, name), usual[name]) for name in usual}
 
@@ -116,14 +116,12 @@ def refuse_options(options: TrainOptions, names: Sequence[str], why: str) -> Non
             raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
-def choose_features(tokens: list[Any], options: TrainOptions) -> Any:
-    """Return features of tokens, or None if the file holds features; hashed if so asked."""
-    from rulefield.encode.keyed.hashed import HashedFeatures
+def choose_features(tokens: list[Any]) -> Any:
+    """Return features of tokens, or None if the file holds features."""
     from rulefield.encode.tokens import TokenFeatures
 
-    plain = isinstance(next((token for sequence in tokens for token in sequence), ""), (str, tuple))
-    made: Any = TokenFeatures() if plain else None
-    return made if options.hash_bits is None else HashedFeatures(made, hash_bits=options.hash_bits)
+    first = next((token for sequence in tokens for token in sequence), "")
+    return TokenFeatures() if isinstance(first, (str, tuple)) else None
 
 
 def named_scheme(scheme: str) -> str | None:
@@ -146,17 +144,6 @@ def choose_scheme(labels: list[Any], options: TrainOptions) -> str | None:
     encoded = encoder.fit_encode(labels)
     names = [str(label) for label in encoder.classes_]
     return possible_scheme(names, lambda: iter([encoded])) or _nearest_scheme(labels, names, options.quiet)
-
-
-def corpus_scheme(corpus: Any, options: TrainOptions) -> str | None:
-    """Return the scheme asked for; ``auto`` is the one under which all labels of all parts are possible."""
-    if options.scheme != "auto":
-        return named_scheme(options.scheme)
-    names = [str(label) for label in corpus.classes]
-    scheme = possible_scheme(names, lambda: (part.labels for part in corpus))
-    if scheme is None and candidate_schemes(names) and not options.quiet:
-        say(f"labels look like {candidate_schemes(names)[0]}, but some break it; training without a scheme")
-    return scheme
 
 
 def candidate_schemes(names: list[str]) -> list[str]:

@@ -23,7 +23,6 @@ Rules = Annotated[str | None, typer.Option(help="Rules file, in place of the mod
 Scheme = Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")]
 Unknown = Annotated[str | None, typer.Option(help="Label that means: not annotated.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
-Cluster = Annotated[str | None, typer.Option(help="Dask scheduler whose workers share the work: tcp://host:8786.")]
 OnInfeasible = Annotated[
     str,
     typer.Option(
@@ -90,9 +89,6 @@ class TrainOptions:
     l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto"
     max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None
     min_count: Annotated[int, typer.Option(help="Least count of a feature with a label.")] = 1
-    hash_bits: Annotated[
-        int | None, typer.Option(help="Hash features to 2^N buckets: fixed memory, and no names.")
-    ] = None
     rules: Annotated[
         str | None, typer.Option(help="Rules file, kept in the model; learn: find rules and their weights.")
     ] = None
@@ -105,11 +101,6 @@ class TrainOptions:
         str | None, typer.Option(help="Label that unknown tokens are taken to have at the start, such as O.")
     ] = None
     segments: Annotated[bool, typer.Option("--segments", help="Label whole segments (SegmentCRF).")] = False
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Folder of encoded parts to learn from, in little memory; files are written to it."),
-    ] = None
-    cluster: Cluster = None
     on_cut: Annotated[str, typer.Option(help="Where a span cuts a token: split, snap (widen the span) or raise.")] = (
         "split"
     )
@@ -126,7 +117,6 @@ class PredictOptions:
     rules: Rules = None
     probabilities: Annotated[bool, typer.Option(help="Add the probability of each label.")] = False
     kbest: Annotated[int, typer.Option(help="Add the k best labelings (JSON lines only).")] = 0
-    cluster: Cluster = None
     on_infeasible: OnInfeasible = "mark"
     jobs: Jobs = -1
     reading: ReadOptions = field(default_factory=ReadOptions)

@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from math import isinf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -29,10 +28,7 @@ from rulefield.cli.reading import (
 from rulefield.data.documents import Document
 from rulefield.data.source import STANDARD
 from rulefield.exceptions import InputError, RuleError
-from rulefield.parallel import Workers, connected
 
-PORTION = 2000
-"""Sequences that a worker labels at a time."""
 TEXTS = 512
 """Texts that are parsed at a time: memory stays flat."""
 CHOICES = ("mark", "raise", "relax")
@@ -139,8 +135,6 @@ def predict(
             f"only pages are written to a folder ({output!r}), but {file!r} is none of PAGE XML, JSON "
             "of boxes and PDF; give the name of a file for labeled sequences."
         )
-    if options.cluster and (options.probabilities or options.kbest):
-        raise InputError("--cluster predicts labels; leave --probabilities and --kbest out.")
     if output != STANDARD:
         protect_inputs(output, [model, file, *rule_files(options.rules)])
     opened = open_model(model, options.jobs)
@@ -148,10 +142,10 @@ def predict(
     if form is not None and opened._kind != "joint":
         _predict_texts(opened, file, form, output, options)
     else:
-        _predict_sequences(sequence_model(opened), model, file, output, options)
+        _predict_sequences(sequence_model(opened), file, output, options)
 
 
-def _predict_sequences(model: Any, path: str, file: str, output: str, options: PredictOptions) -> None:
+def _predict_sequences(model: Any, file: str, output: str, options: PredictOptions) -> None:
     infeasible = Infeasible(options.on_infeasible)
     infeasible.prepare(model)
     corpus = read_sequences(file, options.reading, labeled=False)
@@ -159,10 +153,7 @@ def _predict_sequences(model: Any, path: str, file: str, output: str, options: P
         raise InputError("--kbest needs JSON lines; give a .jsonl file or --format jsonl.")
     rules = read_rules(options.rules, model)
     tokens = model_tokens(model, corpus.tokens)
-    if options.cluster is None:
-        predicted = list(model.predict(tokens, rules=rules))
-    else:
-        predicted = _on_workers(path, tokens, rules, options.cluster)
+    predicted = list(model.predict(tokens, rules=rules))
     extra: list[dict[str, Any]] = [{} for _ in tokens]
     if options.probabilities:
         for more, chances in zip(extra, _probabilities(model, tokens, predicted, rules)):
@@ -217,9 +208,8 @@ def _predict_texts(model: Any, file: str, form: str, output: str, options: Predi
     """Label texts and write each in its record: all but the labels stays as it was, in the order of the file."""
     from rulefield.encode.formats import FORMATS
 
-    for name in ("kbest", "cluster"):
-        if getattr(options, name):
-            raise InputError(f"--{name} works on tokens and labels, but the file holds texts; leave it out.")
+    if options.kbest:
+        raise InputError("--kbest works on tokens and labels, but the file holds texts; leave it out.")
     parser = as_parser(model, options.reading.tokenizer)
     infeasible = Infeasible(options.on_infeasible)
     infeasible.prepare(parser.model_)
@@ -248,28 +238,3 @@ def _write_standard(form: Any, documents: Iterator[Document]) -> None:
         path = Path(folder) / f"labeled{form.suffixes[0]}"
         form.write(documents, str(path))
         sys.stdout.write(path.read_text(encoding="utf-8"))
-
-
-class _PredictTask(NamedTuple):
-    """Have a model file, which the worker must see, label a portion of a file."""
-
-    model: str
-    tokens: list[Any]
-    rules: list[Any] | None
-
-
-def _predicted(task: _PredictTask) -> list[Any]:
-    return list(_opened(task.model).predict(task.tokens, rules=task.rules))
-
-
-@lru_cache(maxsize=1)
-def _opened(path: str) -> Any:
-    return sequence_model(open_model(path, 1))
-
-
-def _on_workers(path: str, tokens: list[Any], rules: list[Any] | None, cluster: str) -> list[Any]:
-    """Labels of a file's sequences, worked out in portions by the workers of a cluster."""
-    model = str(Path(path).resolve())
-    tasks = (_PredictTask(model, tokens[i : i + PORTION], rules) for i in range(0, len(tokens), PORTION))
-    with connected(cluster) as client:
-        return [labels for portion in Workers(client).stream(_predicted, tasks) for labels in portion]

@@ -1,7 +1,6 @@
 """``rulefield train``: read, fit, save, say what came out; for sequences, texts, several tasks, a corpus on disk."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -13,7 +12,6 @@ from rulefield.cli.models import (
     LEARN,
     choose_features,
     choose_scheme,
-    corpus_scheme,
     make_estimator,
     make_joint,
     named_scheme,
@@ -25,10 +23,8 @@ from rulefield.cli.options import TrainOptions, command
 from rulefield.cli.prediction import check_rules
 from rulefield.cli.reading import read_texts, text_format
 from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
-from rulefield.cli.texts.config import Config
 from rulefield.data.documents import Document
 from rulefield.exceptions import InputError
-from rulefield.parallel import connected
 
 LEAST_SEQUENCES = 5
 MOST_SHOWN_RULES = 10
@@ -39,38 +35,30 @@ MOST_SHOWN_RULES = 10
     "rulefield train train.conll -o chunks.rf --scheme BIO",
     "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl",
     "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml",
-    "rulefield train large-*.conll.gz -o m.rf --corpus parts/",
     "rulefield train pages/*.xml -o table.rf",
     "rulefield train export.json -o notes.rf",
-    "rulefield train --config run.yaml",
     "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml",
 )
 def train(
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
     options: TrainOptions,
     files: Annotated[
-        list[str] | None,
+        list[str],
         typer.Argument(
             help="Labeled files: columns (label last), JSON lines, texts as annotation tools export them, or pages."
         ),
-    ] = None,
+    ],
     dev: Annotated[str | None, typer.Option(help="Held-out file, scored at the end.")] = None,
-    config: Config = None,
 ) -> None:
     """Learn a model from labeled sequences, or a parser from annotated texts."""
-    files = files or []
     rules = None if options.rules == LEARN else options.rules
     protect_inputs(model, [*files, *(name for name in (dev, rules, options.expect) if name)])
-    if not files and not options.corpus:
-        raise InputError("train needs labeled files, or --corpus with a folder of encoded parts.")
     if options.reading.form == "auto" and are_pages(files):
         run_page_train(files, model, options)
     elif options.tasks is not None:
         _train_joint(files, model, dev, options)
-    elif files and text_format(files[0], options.reading) is not None:
+    elif text_format(files[0], options.reading) is not None:
         _train_on_texts(files, model, dev, options)
-    elif options.corpus or options.cluster:
-        _train_on_corpus(files, model, dev, options)
     else:
         _train_on_sequences(files, model, dev, options)
 
@@ -83,7 +71,7 @@ def _train_on_sequences(files: Sequence[str], model: str, dev: str | None, optio
     begun = perf_counter()
     scheme = choose_scheme(labels, options)
     _check_rules(options, {str(label) for row in labels for label in row if label is not None}, scheme)
-    crf = make_estimator(options, scheme, choose_features(tokens, options))
+    crf = make_estimator(options, scheme, choose_features(tokens))
     if crf._kind == "ruled":
         _refuse_few(tokens, labels)
     crf.fit(tokens, labels)
@@ -129,7 +117,7 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
 
     refuse_options(
         options,
-        ("unknown", "tasks", "expect", "initial_label", "corpus", "cluster"),
+        ("unknown", "tasks", "expect", "initial_label"),
         "works on tokens and labels, but the files hold annotated texts; leave it out",
     )
     documents = [document for name in files for document in _annotated(name, options)]
@@ -139,9 +127,8 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
     fields = {span.label for document in documents for span in document.spans or ()}
     written = convert([f"{prefix}-{field}" for field in fields for prefix in "BIIB"], "BIO", scheme)
     _check_rules(options, {OUTSIDE, *written}, scheme)
-    features = choose_features([["text"]], options) if options.hash_bits else TokenFeatures()
     parser = TextParser(
-        model=make_estimator(options, scheme, features),
+        model=make_estimator(options, scheme, TokenFeatures()),
         tokenizer=options.reading.tokenizer,
         on_cut=options.on_cut,
     ).fit(documents)
@@ -198,48 +185,13 @@ def _train_joint(files: Sequence[str], model: str, dev: str | None, options: Tra
         if not known:
             raise InputError(f"no sequence has labels of the task {task!r}; see --tasks and --unknown.")
         schemes[task] = choose_scheme(known, options)
-    crf = make_joint(options, schemes, choose_features(tokens, options))
+    crf = make_joint(options, schemes, choose_features(tokens))
     begun = perf_counter()
     crf.fit(tokens, labels)
     crf.save(model)
     sizes = [f"{task} {counted(len(classes), 'label')}" for task, classes in crf.classes_.items()]
     _report(options, [counted(len(tokens), "sequence"), *sizes], crf, begun, model)
     _report_dev(options, dev, crf, held_out)
-
-
-def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options: TrainOptions) -> None:
-    """Write the files, if there are any, to a corpus; learn from it; save."""
-    refuse_options(
-        options, ("expect", "initial_label", "segments", "tasks"), "needs the data in memory; leave --corpus out"
-    )
-    rules = read_train_rules(options)
-    if not options.corpus or rules == "find" or any(rule.is_open for rule in rules or ()):
-        raise InputError("--cluster needs --corpus, a folder that all workers see, and no --rules learn.")
-    begun = perf_counter()
-    corpus = _corpus_of(files, options)
-    held_out = _labeled(dev, options) if dev else None
-    crf = make_estimator(options, corpus_scheme(corpus, options), None)
-    with connected(options.cluster) if options.cluster else nullcontext() as client:
-        crf.fit(corpus, client=client)
-    crf.save(model)
-    _report(options, [counted(len(corpus), "sequence"), _n_labels(crf)], crf, begun, model)
-    _report_dev(options, dev, crf, held_out)
-
-
-def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
-    from rulefield.estimators.corpora import open_corpus, write_corpus
-
-    if not files:
-        refuse_options(options, ("hash_bits",), "goes with files to encode; the corpus has its features")
-        return open_corpus(str(options.corpus))
-    features = choose_features(_labeled(files[0], options).tokens, options)
-
-    def source() -> Iterator[tuple[Any, Any]]:
-        for name in files:
-            contents = _labeled(name, options)
-            yield from zip(contents.tokens, contents.labels or [])
-
-    return write_corpus(source(), str(options.corpus), features=features)
 
 
 # --- what is said at the end ------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
-from typing import IO, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from rulefield.cli.corpus import protect_inputs
 from rulefield.cli.options import Jobs, ModelFile, OnInfeasible, Output, ReadOptions, Rules, command
 from rulefield.cli.prediction import INFEASIBLE, Infeasible, read_rules
 from rulefield.cli.reading import LINES, as_parser, iterate_texts, open_model, source_of, text_format
@@ -151,7 +152,7 @@ def _chance(span: Any) -> str:
 
 def _parse_rows(work: Parsing, portions: Iterable[list[Row]], source: Source, output: str) -> None:
     """Write a JSON line for each text, with its record: a pipe is answered at once, memory stays flat."""
-    with _opened_output(output, [source.path]) as file:
+    with _opened_output(output, source.path) as file:
         for portion in _watched(portions, source, output):
             parses = work([(place, text) for place, text, _ in portion])
             file.writelines(_line(record, parse, work.spans) for (_, _, record), parse in zip(portion, parses))
@@ -195,23 +196,22 @@ def _short(parse: Any) -> dict[str, Any]:
 
 
 def _watched(portions: Iterable[list[Any]], source: Source, output: str) -> Iterator[list[Any]]:
-    """Yield the portions, with a bar, rate and time left if the answers go to a file and stderr is a terminal."""
+    """Yield the portions, with a bar and the time left if the answers go to a file and stderr is a terminal."""
     if output == STANDARD or not sys.stderr.isatty():
         yield from portions
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich import progress
 
     from rulefield.cli.show import console
 
-    columns = (BarColumn(), TextColumn("{task.completed:,} texts, {task.fields[rate]}"), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console(to_error=True), transient=True) as bar:
-        task, begun = bar.add_task("", total=_line_count(source), rate=""), perf_counter()
-        done = 0
+    columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TaskProgressColumn(show_speed=True))
+    with progress.Progress(
+        *columns, progress.TimeRemainingColumn(), console=console(to_error=True), transient=True
+    ) as bar:
+        task = bar.add_task("", total=_line_count(source))
         for portion in portions:
             yield portion
-            done += len(portion)
-            rate = f"{done / max(perf_counter() - begun, 1e-9):,.0f} per second"
-            bar.update(task, completed=done, rate=rate)
+            bar.advance(task, len(portion))
 
 
 def _line_count(source: Source) -> int | None:
@@ -264,7 +264,7 @@ def _parse_table(work: Parsing, source: Source, column: str, output: str) -> Non
     binary = is_parquet(target) or is_excel(target)
     if binary and output == STANDARD:
         raise InputError(f"{source.path!r} gives a table that is no text; name a file for it with -o.")
-    with _opened_output(output, [source.path], binary=binary) as file:
+    with _opened_output(output, source.path, binary=binary) as file:
         portions = _watched(_portions(rows_of(source)), source, output)
         write_table(file, target, (_with_fields(work, portion, column) for portion in portions))
 
@@ -288,19 +288,8 @@ def _cell(row: Any, column: str, place: str) -> str:
     return row[column] or ""
 
 
-def _opened_output(output: str, inputs: list[str], binary: bool = False) -> Any:
+def _opened_output(output: str, path: str, binary: bool = False) -> Any:
     if output == STANDARD:
-        return _Standard()
-    if any(Path(output).exists() and Path(path).exists() and Path(output).samefile(path) for path in inputs):
-        raise InputError(f"{output!r} is the file that is read; write to another one.")
+        return nullcontext(sys.stdout)
+    protect_inputs(output, [path])
     return whole_file(output) if binary else whole_file(output, text=True)
-
-
-class _Standard:
-    """Standard output as a file to write to, left open."""
-
-    def __enter__(self) -> IO[str]:
-        return sys.stdout
-
-    def __exit__(self, *_: object) -> None:
-        sys.stdout.flush()

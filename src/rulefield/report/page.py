@@ -1,8 +1,8 @@
 """``write_report``: one self-contained page about one model, or about two side by side."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,9 @@ def write_report(
     """
     check_output(path)
     new = study(model, list(X), list(y), rules=rules, name=names[1])
-    old = None
-    if baseline is not None:
-        old = study(baseline, list(X), list(y), name=names[0])
-        if len(old.gold) != len(new.gold):
-            raise InputError("two models are compared on the same sequences; got different ones.")
+    old = None if baseline is None else study(baseline, list(X), list(y), name=names[0])
+    if old is not None and len(old.gold) != len(new.gold):
+        raise InputError("two models are compared on the same sequences; got different ones.")
     write_whole(path, report_page(new, old, title=title, data=data))
     return Path(path)
 
@@ -88,10 +86,12 @@ def write_report(
 def report_page(new: Study, old: Study | None = None, *, title: str = "Report", data: str = "") -> str:
     """Fill the page."""
     types = sorted({*new.types, *(old.types if old else ())})
-    shown, doubt = Shown(new), new.certainty.doubt
+    doubt = new.certainty.doubt
+    uncertain = _first(np.argsort(-doubt, kind="stable"), new, doubt > 0.02)
+    worst = _first(np.argsort(-new.wrong, kind="stable"), new, new.wrong > 0)
     lists = [
-        ("uncertain", "Least certain", LEAST_CERTAIN, _first(np.argsort(-doubt, kind="stable"), new, doubt > 0.02)),
-        ("worst", "Most wrong", MOST_WRONG, _first(np.argsort(-new.wrong, kind="stable"), new, new.wrong > 0)),
+        ("uncertain", "Least certain", LEAST_CERTAIN, [_shown(new, i, False) for i in uncertain]),
+        ("worst", "Most wrong", MOST_WRONG, [_shown(new, i, i in uncertain) for i in worst]),
     ]
     return render(
         "report.html",
@@ -102,13 +102,11 @@ def report_page(new: Study, old: Study | None = None, *, title: str = "Report", 
         changes=compared(old, new) if old else [],
         disagreements=disagreements(old, new) if old else [],
         hues=hues(types),
-        number={name: k for k, name in enumerate(types)},
-        lists=[(key, name, order, [shown(i) for i in rows]) for key, name, order, rows in lists],
+        lists=lists,
         effects=[(effect, [_example(new, *example) for example in effect.examples]) for effect in new.effects],
         verdict=verdict(new),
         confusion=_confusion(new),
         transitions=_transitions(new),
-        calibration=new.calibration,
         facts=facts(new),
         written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         version=rulefield.__version__,
@@ -127,59 +125,41 @@ def _first(order: np.ndarray, of: Study, worth: np.ndarray) -> list[int]:
     return kept
 
 
-class Shown:
-    """What a page shows of single sequences; each is explained where it comes first."""
-
-    def __init__(self, of: Study):
-        self.study, self.seen = of, set[int]()
-
-    def __call__(self, i: int) -> dict[str, Any]:
-        """Return what the template needs of sequence ``i``."""
-        s = self.study
-        gold, found = s.gold[i], s.predicted[i]
-        again = i in self.seen
-        self.seen.add(i)
-        return {
-            "number": i,
-            "again": again,
-            "wrong": int(s.wrong[i]),
-            "probability": float(s.certainty.whole[i]),
-            "broken": s.labelings[i].broken,
-            "found": pieces(s.X[i], found, _scheme(s), gold),
-            "gold": pieces(s.X[i], gold, _scheme(s)) if found != gold else None,
-            "why": [] if again else self.explained(i),
-        }
-
-    def explained(self, i: int) -> list[Any]:
-        """Explanations of the wrong and the doubtful tokens of one sequence."""
-        s = self.study
-        if not hasattr(s.model, "explain"):
-            return []
-        wrong = np.array([a != b for a, b in zip(s.predicted[i], s.gold[i])])
-        sure = s.certainty.tokens[i]
-        tokens = s.model.explain(s.X[i], rules=s.rules, top=3).tokens
-        order = np.lexsort((sure, ~wrong))[:EXPLAINED].tolist()
-        return [
-            {"word": word_of(tokens[t].token), "gold": s.gold[i][t], "wrong": bool(wrong[t]), "why": tokens[t]}
-            for t in sorted(order)
-            if wrong[t] or sure[t] < DOUBTFUL
-        ]
+def _shown(of: Study, i: int, again: bool) -> dict[str, Any]:
+    """Return what the template needs of a sequence; one that stands in an earlier list, too, is explained there."""
+    gold, found = of.gold[i], of.predicted[i]
+    return {
+        "number": i,
+        "again": again,
+        "wrong": int(of.wrong[i]),
+        "probability": float(of.certainty.whole[i]),
+        "broken": of.labelings[i].broken,
+        "found": pieces(of.X[i], found, of.scheme, gold),
+        "gold": pieces(of.X[i], gold, of.scheme) if found != gold else None,
+        "why": [] if again or not hasattr(of.model, "explain") else _explained(of, i),
+    }
 
 
-def _scheme(of: Study) -> str | None:
-    from rulefield.encode.schemes import guess_scheme
-
-    return str(guess_scheme(sorted({str(x) for row in of.gold for x in row}))) if of.scheme == "auto" else of.scheme
+def _explained(of: Study, i: int) -> list[Any]:
+    """Explain the wrong and the doubtful tokens of one sequence."""
+    wrong = np.array([a != b for a, b in zip(of.predicted[i], of.gold[i])])
+    sure = of.certainty.tokens[i]
+    tokens = of.model.explain(of.X[i], rules=of.rules, top=3).tokens
+    return [
+        {"word": word_of(tokens[t].token), "gold": of.gold[i][t], "wrong": bool(wrong[t]), "why": tokens[t]}
+        for t in sorted(np.lexsort((sure, ~wrong))[:EXPLAINED].tolist())
+        if wrong[t] or sure[t] < DOUBTFUL
+    ]
 
 
 def _example(of: Study, kind: str, change: Any) -> dict[str, Any]:
-    i, scheme = change.sequence, _scheme(of)
+    i = change.sequence
     return {
         "kind": kind,
         "number": i,
         "gain": change.gain,
-        "without": pieces(of.X[i], change.without, scheme, of.gold[i]),
-        "with": pieces(of.X[i], of.predicted[i], scheme, of.gold[i]),
+        "without": pieces(of.X[i], change.without, of.scheme, of.gold[i]),
+        "with": pieces(of.X[i], of.predicted[i], of.scheme, of.gold[i]),
     }
 
 
@@ -201,8 +181,8 @@ def disagreements(old: Study, new: Study, most: int = 10) -> list[dict[str, Any]
         {
             "number": i,
             "gain": int(gain[i]),
-            "old": pieces(old.X[i], old.predicted[i], _scheme(old), old.gold[i]),
-            "new": pieces(new.X[i], new.predicted[i], _scheme(new), new.gold[i]),
+            "old": pieces(old.X[i], old.predicted[i], old.scheme, old.gold[i]),
+            "new": pieces(new.X[i], new.predicted[i], new.scheme, new.gold[i]),
         }
         for i in [*best, *worst]
     ]
@@ -213,14 +193,14 @@ def verdict(of: Study) -> list[str]:
     n, wrong = len(of.gold), int((~of.whole).sum())
     if not wrong:
         return [f"All {n:,} sequences are right."]
-    said = [f"{n - wrong:,} of {n:,} sequences are right from end to end."]
+    sentences = [f"{n - wrong:,} of {n:,} sequences are right from end to end."]
     names, table = of.confusion
     errors = np.where(np.eye(len(names), dtype=bool), 0, table)
     for place in np.argsort(-errors, axis=None, kind="stable")[:CONFUSIONS]:
         row, column = divmod(int(place), len(names))
         if errors[row, column]:
-            said.append(_confused(names[row], names[column], int(errors[row, column]), int(table[row].sum())))
-    return [*said, _doubtful(of, wrong)]
+            sentences.append(_confused(names[row], names[column], int(errors[row, column]), int(table[row].sum())))
+    return [*sentences, _doubtful(of, wrong)]
 
 
 def _confused(gold: str, found: str, count: int, total: int) -> str:
@@ -252,10 +232,7 @@ def _transitions(of: Study) -> dict[str, Any] | None:
     if chain is None:
         return None
     weights, labels = chain.model_.pairwise(chain.theta_), [str(c) for c in chain.classes_]
-    seen = dict.fromkeys(labels, 0)
-    for row in of.gold:
-        for label in row:
-            seen[str(label)] = seen.get(str(label), 0) + 1
+    seen = Counter(str(label) for row in of.gold for label in row)
     kept = sorted(sorted(range(len(labels)), key=lambda k: -seen[labels[k]])[:MOST_LABELS])
     table = weights[np.ix_(kept, kept)]
     finite = np.isfinite(table)
@@ -271,7 +248,9 @@ def facts(of: Study) -> list[tuple[str, str]]:
     """Say what the model is, in rows of (name, value)."""
     model = of.model
     chain = chain_of(model) or model
-    rows = [
+    known = model.get_params(deep=False).items()
+    parameters = {name: value for name, value in known if name not in ("rules", "on_infeasible")}
+    return [
         ("kind", type(model).__name__),
         ("labels", f"{len(chain.classes_):,}"),
         ("features", f"{chain.n_features_in_:,}"),
@@ -279,11 +258,5 @@ def facts(of: Study) -> list[tuple[str, str]]:
         ("rules", f"{len(of.rules)}"),
         ("iterations", f"{chain.n_iter_} ({'converged' if chain.converged_ else 'stopped early'})"),
         ("SHA-256 of its file", of.digest),
+        ("parameters", f"{type(model)(**parameters)!r:.1000}"),
     ]
-    defaults = signature(type(model).__init__).parameters
-    own = {
-        name: value
-        for name, value in model.get_params(deep=False).items()
-        if name not in ("rules", "estimator", "on_infeasible") and repr(value) != repr(defaults[name].default)
-    }
-    return [*rows, *((name, f"{value!r:.200}") for name, value in own.items())]

@@ -10,6 +10,7 @@ import numpy as np
 
 from rulefield.encode.alignment import spans_of
 from rulefield.encode.labels import as_label_sequences, check_lengths
+from rulefield.encode.schemes import guess_scheme
 from rulefield.exceptions import InputError
 from rulefield.metrics import SPAN_KINDS, SpanPair, span_pairs, text_span_pairs
 from rulefield.report.certainty import Certainty, certainty, check_sequence_model, label_set
@@ -52,7 +53,7 @@ class Study:
     labelings : list of Labeling
     rules : list of rules
         Those that act.
-    scheme : str or None
+    scheme : str
     notes : tuple of str
         What a reader must know.
     texts : Texts, optional
@@ -65,7 +66,7 @@ class Study:
     gold: list[list[Any]]
     labelings: list[Any]
     rules: list[Any]
-    scheme: str | None
+    scheme: str
     notes: tuple[str, ...] = ()
     texts: Texts | None = None
 
@@ -253,7 +254,8 @@ def study(model: Any, X: Any, y: Any, *, rules: Any = None, name: str = "model")
     model = relaxed(model)
     acting = acting_rules(model, rules)
     labelings = model.decode(tokens, rules=acting)
-    return Study(name, model, tokens, known, labelings, acting, scheme_of(model) or "auto", tuple(notes))
+    scheme = scheme_of(model) or str(guess_scheme(sorted({str(label) for row in known for label in row})))
+    return Study(name, model, tokens, known, labelings, acting, scheme, tuple(notes))
 
 
 def _text_study(parser: Any, X: Any, y: Any, rules: Any, name: str) -> Study:

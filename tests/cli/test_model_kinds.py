@@ -99,18 +99,10 @@ def test_a_joint_model_follows_rules(run, folder, joint):
     assert "did you mean 'VERB'" in said
 
 
-def test_a_joint_model_is_scored_by_task(run, folder, joint):
-    code, text, _ = run("evaluate", folder / "test.conll", joint, "--tasks", "ner=2,pos=1", "--json")
+def test_a_joint_model_is_inspected(run, joint):
+    code, text, _ = run("inspect", joint, "--label", "B-PER")
     assert code == 0
-    scores = json.loads(text)
-    assert list(scores) == ["ner", "pos"]
-    assert scores["pos"]["token_accuracy"] > 0.9
-    code, text, _ = run("evaluate", folder / "scattered.conll", joint, "--tasks", "pos=1")
-    assert code == 0
-    assert "20 sequences" in text
-    code, text, _ = run("inspect", joint, "--top", 2, "--label", "B-PER")
-    assert code == 0
-    for words in ("strongest pairs", "ner: B-PER", "a name is a noun", "labels pos"):
+    for words in ("joint", "a name is a noun", "labels pos"):
         assert words in text
 
 
@@ -128,7 +120,8 @@ def test_json_lines_hold_labels_by_task(run, folder):
     found = [json.loads(line) for line in text.splitlines()]
     assert all(set(record["labels"]) == {"ner", "pos"} for record in found)
     assert found[1]["gold"] == {"pos": [t[1] for t in ROWS[1]]}
-    assert json.loads(run("evaluate", data, made, "--tasks", "ner", "--json")[1])["ner"]["token_accuracy"] > 0.8
+    correct = [a == b[2] for record, row in zip(found, ROWS) for a, b in zip(record["labels"]["ner"], row)]
+    assert sum(correct) > 0.8 * len(correct)
 
 
 @pytest.mark.parametrize("form", ["conll", "jsonl"])
@@ -230,7 +223,7 @@ def test_mistakes_end_with_one_sentence(run, folder, joint):
         (["train", data, "-o", out, *both, "--expect", folder / "bad.yaml"], "did you mean"),
         (["train", data, "-o", out, *both, "--expect", folder / "worse.yaml"], "worse.yaml, line 2: "),
         (["train", data, "-o", out, *both, "--expect", folder / "none.yaml"], "none.yaml"),
-        (["evaluate", data, joint], "this joint model has the tasks ner, pos"),
+        (["evaluate", data, joint], "a joint model is scored when it is trained"),
         (["predict", joint, data, "--rules", folder / "worse.yaml"], "is not a rule"),
     ]
     for arguments, words in cases:

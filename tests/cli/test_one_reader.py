@@ -243,7 +243,7 @@ SAID_BY = {  # the commands of which a module of the command line speaks
     "pages/workbench": ["serve"],
     "texts/converting": ["convert"],
     "rules": list(RULES),
-    "tasks": ["train", "evaluate"],
+    "tasks": ["train"],
     "demo": ["demo"],
     "inspection": ["inspect"],
 }

@@ -27,12 +27,12 @@ def folder(tmp_path_factory):
 
 def test_propose_writes_the_candidates_of_the_library(run, folder):
     out = folder / "candidates.yaml"
-    assert run("rules", "propose", folder / "dev.conll", "-o", out, "--family", "singleton") == (0, "", "")
-    wanted = propose(Y[DEV], families=["singleton"])
+    assert run("rules", "propose", folder / "dev.conll", "-o", out) == (0, "", "")
+    wanted = propose(Y[DEV])
     assert text.load(out) == wanted
     shares = [f"# holds in {c.holds:.1%} of 40 sequences" for c in check(wanted, None, Y[DEV])]
     assert [line for line in out.read_text().splitlines() if "holds" in line] == shares
-    code, said, _ = run("rules", "propose", folder / "dev.conll", "--family", "singleton")
+    code, said, _ = run("rules", "propose", folder / "dev.conll")
     assert code == 0
     assert said == out.read_text()
 
@@ -48,9 +48,6 @@ def test_mine_tells_support_and_confidence(run, folder):
         f"# {found[0].family}: support {found[0].satisfied}, confidence {found[0].confidence:.1%} "
         f"of {found[0].satisfied + found[0].violated}"
     )
-    code, said, _ = run("rules", "mine", folder / "dev.conll", "--family", "begin-end", "--learn")
-    assert code == 0
-    assert all(rule.weight == "learn" for rule in text.loads(said))
 
 
 def test_learned_rules_are_saved_with_the_chain(run, folder):
@@ -151,7 +148,6 @@ def test_mistakes_end_with_one_sentence(run, folder):
         (["rules", "learn", chain, dev, "-o", chain], "is also an input"),
         (["rules", "learn", chain, dev, "-o", out, "--rules", "nothing.yaml"], "nothing.yaml"),
         (["rules", "learn", chain, folder / "blank.conll", "-o", out, "--unknown", "?"], "every label is known"),
-        (["rules", "propose", dev, "--family", "triples"], "families are"),
         (["rules", "mine", dev, "-o", dev], "is also an input"),
         (["train", folder / "few.conll", "-o", out, "--rules", "learn"], "at least 5 sequences"),
     ]

@@ -18,7 +18,6 @@ from rulefield.cli.reading import (
     sequence_model,
     text_format,
 )
-from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
 from rulefield.exceptions import InputError
 
 Pair = tuple[list[Any], list[Any]]
@@ -42,14 +41,13 @@ def evaluate(
 ) -> None:
     """Score predictions: spans of texts; segments as conlleval counts them, tokens, whole sequences."""
     opened = open_model(model, jobs) if model else None
-    if text_format(file, reading) is not None and (opened is None or opened._kind != "joint"):
+    if opened is not None and opened._kind == "joint":
+        raise InputError(
+            "a joint model is scored when it is trained (rulefield train --dev FILE), or from Python (score)."
+        )
+    if text_format(file, reading) is not None:
         _evaluate_texts(file, opened, rules, scoring, reading)
         return
-    if opened is not None and opened._kind == "joint":
-        _show_tasks(_joint_labels(opened, file, reading, scoring.tasks, read_rules(rules)), scoring)
-        return
-    if scoring.tasks is not None:
-        raise InputError("--tasks is for joint models; leave it out.")
     corpus = read_sequences(file, reading, labeled=True)
     if opened is None:
         pair = written_labels(corpus)
@@ -66,8 +64,8 @@ def _evaluate_texts(file: str, model: Any, rules: str | None, scoring: Scoring, 
     """Compare gold spans of characters with those that a model finds, as ``TextParser.score`` does."""
     if model is None:
         raise InputError(f"{file!r} holds annotated texts, but no predictions: give a model, evaluate {file} MODEL.")
-    if scoring.tokens or scoring.tasks is not None:
-        raise InputError("--tokens and --tasks count labels of tokens; of texts, spans of characters are counted.")
+    if scoring.tokens:
+        raise InputError("--tokens counts labels of tokens; of texts, spans of characters are counted.")
     parser = as_parser(model, reading.tokenizer)
     parser.model_.set_params(on_infeasible="relax")  # as reports do
     documents, gold = read_labeled_texts(file, reading)
@@ -100,35 +98,6 @@ def show(gold: list[Any], predicted: list[Any], scoring: Scoring) -> None:
     accuracy, whole = metrics.token_accuracy(gold, predicted), metrics.sequence_accuracy(gold, predicted)
     sys.stdout.write(f"token accuracy {100 * accuracy:.2f}   whole sequences {100 * whole:.2f}   ")
     sys.stdout.write(f"{counted(len(gold), 'sequence')}\n")
-
-
-def _show_tasks(pairs: dict[str, Pair], scoring: Scoring) -> None:
-    if scoring.as_json:
-        sys.stdout.write(json.dumps({task: scores(*pair, scoring) for task, pair in pairs.items()}) + "\n")
-        return
-    for task, pair in pairs.items():
-        sys.stdout.write(f"{task}\n\n")
-        show(*pair, scoring)
-        sys.stdout.write("\n" if len(pairs) > 1 else "")
-
-
-def _joint_labels(model: Any, file: str, reading: ReadOptions, tasks: str | None, rules: Any) -> dict[str, Pair]:
-    """Return the labels of each task, on the sequences in which they are all known."""
-    named = parse_tasks(tasks)
-    if tasks is None and len(model.tasks_) == 1:
-        named = {model.tasks_[0]: None}
-    if any(task not in model.tasks_ for task in named):
-        known = ", ".join(model.tasks_)
-        raise InputError(f"this joint model has the tasks {known}; say where their labels are: --tasks ner=3,pos=1.")
-    corpus = read_tasks(file, reading, named)
-    predicted = model.predict(corpus.tokens, rules=rules)
-    pairs = {}
-    for task in named:
-        rows = labeled_rows(corpus, task)
-        if not rows:
-            raise InputError(f"{file!r} has no sequence in which every label of the task {task!r} is known.")
-        pairs[task] = [(corpus.labels or [])[i][task] for i in rows], [predicted[i][task] for i in rows]
-    return pairs
 
 
 def written_labels(corpus: FileContents) -> Pair:

@@ -1,19 +1,15 @@
 """``rulefield inspect``."""
 
-from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from rulefield.cli.options import ModelFile, command
 from rulefield.cli.reading import open_model, sequence_model
-from rulefield.cli.show import console
 from rulefield.cli.training import expectation_line
 from rulefield.encode.labels import nearest
 from rulefield.exceptions import LabelError
-
-KINDS = {"ruled": "with learned rules", "chain": "chain", "segments": "segments", "joint": "joint"}
 
 
 @command(
@@ -30,35 +26,24 @@ def inspect(
     """Show what a model holds, or why it labels something as it does."""
     opened = open_model(model)
     labeler = sequence_model(opened)
-    out = console()
     if explain is not None:
-        out.print(explained(labeler, explain.split(), top), markup=False)
+        typer.echo(explained(labeler, explain.split(), top))
         return
-    known = _labels(labeler)
+    inner = getattr(labeler, "estimator_", labeler)
+    known = [name for names in _by_task(inner.classes_).values() for name in names]
     for name in label or ():
         if name not in known:
             raise LabelError(f"label {name!r} is unknown{nearest(name, known)}.")
-    for title, value in {**_parser_summary(opened), **_summary(labeler)}.items():
-        out.print(f"{title:<12}{value}", markup=False)
-    if labeler._kind == "ruled":
-        out.print(labeler.report(), markup=False)
-    for title, weights in _weights(labeler, top):
-        steps = [(before, after, f"{weight:+.3f}") for before, after, weight in weights.transitions]
-        out.print(_table(f"{title}strongest transitions", ["from", "to", "weight"], steps))
-        for name, features in weights.features.items():
-            if not label or name in label:
-                rows = [(f"{weight:+.3f}", feature) for feature, weight in features]
-                out.print(_table(f"{title}{name}", ["weight", "feature"], rows))
-    if labeler._kind == "joint":
-        for table in _cross(labeler, top):
-            out.print(table)
-    for report in getattr(_inner(labeler), "expectations_", []):
-        out.print(expectation_line(report), markup=False)
-
-
-def _inner(model: Any) -> Any:
-    """Return the model without the rules that were learned for it."""
-    return getattr(model, "estimator_", model)
+    for title, value in {**_parser_summary(opened), **_summary(labeler, inner)}.items():
+        typer.echo(f"{title:<12}{value}")
+    if labeler is not inner:
+        typer.echo(labeler.report())
+    if inner._kind != "joint":  # whose weights are explained for a sequence
+        weights = inner.explain(top=top)
+        chosen = {name: rows for name, rows in weights.features.items() if not label or name in label}
+        typer.echo(str(replace(weights, features=chosen)))
+    for report in getattr(inner, "expectations_", []):
+        typer.echo(expectation_line(report))
 
 
 def explained(model: Any, tokens: list[str], top: int) -> str:
@@ -71,9 +56,8 @@ def explained(model: Any, tokens: list[str], top: int) -> str:
     return f"{text}\nwith {len(rules)} rules: {model.decode([tokens])[0]}"
 
 
-def _labels(model: Any) -> list[Any]:
-    classes = model.classes_
-    return [label for own in classes.values() for label in own] if isinstance(classes, dict) else list(classes)
+def _by_task(values: Any) -> dict[str, Any]:
+    return values if isinstance(values, dict) else {"": values}
 
 
 def _parser_summary(model: Any) -> dict[str, str]:
@@ -85,58 +69,19 @@ def _parser_summary(model: Any) -> dict[str, str]:
     return {"parser": f"of {', '.join(model.labels_)}", "tokenizer": name_of(model._tokenizer)}
 
 
-def _summary(model: Any) -> dict[str, str]:
-    inner = _inner(model)
-    kind = KINDS[inner._kind] + (f" {KINDS['ruled']}" if model is not inner else "")
-    rules = getattr(model, "rules_", inner.rules)
-    return {"model": kind, **_common(inner), "rules": str(len(rules or []))}
-
-
-def _common(crf: Any) -> dict[str, str]:
-    penalties = f"l2 {crf.l2:g}" if not hasattr(crf, "l1_") else f"l1 {crf.l1_:g}, l2 {crf.l2_:g}"
-    classes = crf.classes_ if isinstance(crf.classes_, dict) else {"": crf.classes_}
-    schemes = crf.scheme if isinstance(crf.scheme, dict) else {"": crf.scheme}
+def _summary(model: Any, inner: Any) -> dict[str, str]:
+    schemes = _by_task(inner.scheme).items()
     return {
-        "penalties": penalties,
-        "scheme": ", ".join(f"{task} {scheme or 'none'}".strip() for task, scheme in schemes.items()),
-        **{f"labels {task}".strip(): _shown(own) for task, own in classes.items()},
-        "features": str(crf.n_features_in_),
-        "weights": str(crf.theta_.size),
-        "iterations": f"{crf.n_iter_}{'' if crf.converged_ else ' (not converged)'}",
+        "model": inner._kind + ("" if model is inner else " with learned rules"),
+        "penalties": f"l1 {inner.l1_:g}, l2 {inner.l2_:g}" if hasattr(inner, "l1_") else f"l2 {inner.l2:g}",
+        "scheme": ", ".join(f"{task} {scheme or 'none'}".strip() for task, scheme in schemes),
+        **{f"labels {task}".strip(): _shown(names) for task, names in _by_task(inner.classes_).items()},
+        "features": str(inner.n_features_in_),
+        "weights": str(inner.theta_.size),
+        "iterations": f"{inner.n_iter_}{'' if inner.converged_ else ' (not converged)'}",
+        "rules": str(len(getattr(model, "rules_", inner.rules) or [])),
     }
 
 
 def _shown(labels: list[Any]) -> str:
     return f"{len(labels)}: {', '.join(map(str, labels[:12]))}{' ...' if len(labels) > 12 else ''}"
-
-
-def _weights(model: Any, top: int) -> list[tuple[str, Any]]:
-    """Largest weights of the model, or of the chains that it is made of, with the name of each."""
-    if model._kind != "joint":
-        return [("", _inner(model).explain(top=top))]
-    from rulefield.estimators.chain.explanations import explain_model
-
-    names = model._encoder.names
-    return [
-        (f"{task}: ", explain_model(own, model.model_.task_theta(model.theta_, k), model.classes_[task], names, top))
-        for k, (task, own) in enumerate(zip(model.tasks_, model.model_.tasks))
-    ]
-
-
-def _cross(crf: Any, top: int) -> list[Table]:
-    """Label pairs of two tasks with the largest weights."""
-    tables = []
-    for j, (k, l) in enumerate(crf.model_.cross):
-        first, second = crf.tasks_[k], crf.tasks_[l]
-        weights = crf.model_.cross_table(crf.theta_, j)
-        places = [divmod(int(k), weights.shape[1]) for k in abs(weights).ravel().argsort()[::-1][: 2 * top]]
-        rows = [(crf.classes_[first][a], crf.classes_[second][b], f"{weights[a, b]:+.3f}") for a, b in places]
-        tables.append(_table("strongest pairs", [first, second, "weight"], rows))
-    return tables
-
-
-def _table(title: str, columns: list[str], rows: Iterable[Sequence[Any]]) -> Table:
-    table = Table(*columns, title=title, title_justify="left")
-    for row in rows:
-        table.add_row(*map(str, row))
-    return table

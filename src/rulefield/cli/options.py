@@ -128,7 +128,6 @@ class Scoring:
 
     scheme: Scheme = "auto"
     tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False
-    tasks: Annotated[str | None, typer.Option(help="Joint models: columns of the gold labels, ner=3,pos=1.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False
 
 

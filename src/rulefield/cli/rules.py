@@ -57,15 +57,12 @@ def propose(
     reading: ReadOptions,
     output: Output = STANDARD,
     scheme: Scheme = "auto",
-    family: Annotated[list[str] | None, typer.Option(help="singleton, pairwise, hierarchy; several times.")] = None,
     min_share: Annotated[float, typer.Option(help="Least share of the sequences in which a rule holds.")] = 0.6,
     unknown: Unknown = None,
 ) -> None:
     """Write candidate rules by template: how many segments of each type a sequence has. Weights are to be learned."""
-    from rulefield.rules.finding.propose import FAMILIES
-
     corpus, own = _read(file, output, reading, unknown, scheme)
-    rules = r.propose(corpus.labels or [], own, family or FAMILIES, min_share=min_share)
+    rules = r.propose(corpus.labels or [], own, min_share=min_share)
     counts = r.check(rules, None, corpus.labels or [], own)
     head = (
         f"{len(rules)} candidates; learn their weights with: rulefield rules learn MODEL DEV --rules THIS -o MODEL2"
@@ -80,15 +77,8 @@ def mine(
     reading: ReadOptions,
     output: Output = STANDARD,
     scheme: Scheme = "auto",
-    family: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="adjacency, precedence, 'state change', begin-end, presence, 'token class'; several times."
-        ),
-    ] = None,
     min_support: Annotated[int, typer.Option(help="Least number of instances that speak for a rule.")] = 5,
     min_confidence: Annotated[float, typer.Option(help="Least share of its instances for which a rule holds.")] = 0.9,
-    learn: Annotated[bool, typer.Option(help="Leave the weights to rulefield rules learn.")] = False,
     unknown: Unknown = None,
 ) -> None:
     """Write rules about order, neighbors and delimiters that hold in labeled data, with support and confidence."""
@@ -97,19 +87,18 @@ def mine(
         corpus.tokens,
         corpus.labels or [],
         own,
-        families=family,
         min_support=min_support,
         min_confidence=min_confidence,
     )
     entries = (
         (
-            m.rule.soft("learn") if learn else m.rule,
+            m.rule,
             f"{m.family}: support {m.satisfied}, confidence {m.confidence:.1%} of {m.satisfied + m.violated}",
         )
         for m in found
     )
-    price = "to be learned" if learn else "the cost of a violation, -log of how often the rule fails"
-    write_lines(output, rules_file(f"{len(found)} rules, the most expensive first; weights are {price}", entries))
+    head = f"{len(found)} rules, the most expensive first; weights are the cost of a violation, -log of how often it occurs"
+    write_lines(output, rules_file(head, entries))
 
 
 def _read(

@@ -265,10 +265,7 @@ def read_description(folder: Path) -> Description:
     """Return what ``corpus.json`` of a folder says."""
     path = folder / DESCRIPTION
     if not path.is_file():
-        raise InputError(
-            f"there is no corpus in {str(folder)!r} (no {DESCRIPTION}); write one with rf.write_corpus, or with files to "
-            "learn from: rulefield train FILES --corpus FOLDER."
-        )
+        raise InputError(f"there is no corpus in {str(folder)!r} (no {DESCRIPTION}); write one with rf.write_corpus.")
     try:
         described = read_json(path.read_bytes())
         check_typed(described, Description, DESCRIPTION)

@@ -68,9 +68,8 @@ def test_gradient_is_the_derivative(kind, method, n_classes, layout, form):
         bayesian=method != "map",
         log_variance=kind == "values",
     )
-    batches = [random_batch(rng, layout, n_classes), random_batch(rng, layout, n_classes)]
-    labels = [random_labels(rng, kind, n_classes) for _ in batches]
-    objective = FieldObjective(model, batches, labels, kind, method, toll=0.3)
+    batch, labels = random_batch(rng, layout, n_classes), random_labels(rng, kind, n_classes)
+    objective = FieldObjective(model, batch, labels, kind, method, toll=0.3)
     theta = model.start(variance=1.5) + 0.1 * rng.random(model.size)
     _, gradient = objective.value_and_gradient(theta)
     for i in range(model.size):
@@ -84,10 +83,10 @@ def test_gradient_where_variance_is_zero():
     """The Bayesian objectives touch the plain one at v = 0, and their gradients stay finite there."""
     rng = np.random.default_rng(1)
     batch, labels = random_batch(rng, "shared"), random_labels(rng, "binary", 2)
-    plain = FieldObjective(GaussianModel(2, 2, bayesian=False), [batch], [labels], "binary", "map")
+    plain = FieldObjective(GaussianModel(2, 2, bayesian=False), batch, labels, "binary", "map")
     theta = GaussianModel(2, 2, bayesian=False).start()
     for method in ("jj", "vb"):
-        objective = FieldObjective(GaussianModel(2, 2), [batch], [labels], "binary", method)
+        objective = FieldObjective(GaussianModel(2, 2), batch, labels, "binary", method)
         value, gradient = objective.value_and_gradient(np.r_[theta, 0.0])
         assert value == pytest.approx(
             plain.value_and_gradient(theta)[0], abs=1e-6
@@ -106,8 +105,8 @@ def test_a_weight_counts_as_often_as_copies(kind, method, n_classes, layout):
     batch, labels = random_batch(rng, layout, n_classes, weighted=True), random_labels(rng, kind, n_classes)
     copies = np.repeat(np.arange(5), batch.weight.astype(int))
     graphs = tuple(g[copies] if layout == "each" else g for g in batch.graphs)
-    repeated = FieldObjective(model, [FieldBatch(batch.scores[copies], graphs)], [labels[copies]], kind, method)
-    weighted = FieldObjective(model, [batch], [labels], kind, method)
+    repeated = FieldObjective(model, FieldBatch(batch.scores[copies], graphs), labels[copies], kind, method)
+    weighted = FieldObjective(model, batch, labels, kind, method)
     theta = model.start(variance=1.5)
     for a, b in zip(weighted.value_and_gradient(theta), repeated.value_and_gradient(theta)):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)

@@ -58,7 +58,6 @@ RECORDS = {
     "Prior": "rulefield.estimators.predictors.cross_fitting",
     "QuantileScale": "rulefield.encode.documents.scaling",
     "RuleReport": "rulefield.estimators.ruled.reports",
-    "SavedTrees": "rulefield.estimators.predictors.trees",
     "ScoreTask": "rulefield.estimators.predictors.cross_fitting",
     "ScoresLayout": "rulefield.estimators.gaussian.inputs",
     "SegmentModel": "rulefield.models.segments",

@@ -52,9 +52,9 @@ class FieldObjective:
     Parameters
     ----------
     model : GaussianModel
-    batches : sequence of FieldBatch
-    labels : sequence of ndarray
-        One array per batch, (n_instances, n_nodes); NaN is unknown.
+    batch : FieldBatch
+    labels : ndarray, shape (n_instances, n_nodes)
+        NaN is unknown.
     kind : {"binary", "classes", "values"}
     method : {"map", "jj", "vb", "exact"}
     l2 : float
@@ -68,51 +68,49 @@ class FieldObjective:
     def __init__(
         self,
         model: GaussianModel,
-        batches: Sequence[FieldBatch],
-        labels: Sequence[np.ndarray],
+        batch: FieldBatch,
+        labels: np.ndarray,
         kind: str,
         method: str,
         l2: float = 1.0,
         toll: float = 0.0,
         tolerance: float = 1e-8,
     ):
-        self.model, self.batches, self.labels = model, batches, labels
+        self.model, self.batch, self.labels = model, batch, labels
         self.kind, self.l2, self.price, self.tolerance = kind, l2, toll, tolerance
         self.engine = ENGINES[kind, method]
         self.penalty, self.toll = model.penalty(l2), model.toll(toll)
-        self.sites: list[Any] = [None] * len(batches)
+        self.sites: Any = None
 
     @property
     def n_known(self) -> float:
         """Number of known labels, each by the weight of its instance."""
-        seen = [(~np.isnan(y)).sum(axis=1) for y in self.labels]
-        return float(sum((n if b.weight is None else b.weight * n).sum() for n, b in zip(seen, self.batches)))
+        seen = (~np.isnan(self.labels)).sum(axis=1)
+        return float(seen.sum() if self.batch.weight is None else self.batch.weight @ seen)
 
     def without_variance(self) -> "FieldObjective":
         """Return the likelihood of the same labels at the mean of the field."""
         model = replace(self.model, bayesian=False)
-        return FieldObjective(model, self.batches, self.labels, self.kind, "map", self.l2, self.price)
+        return FieldObjective(model, self.batch, self.labels, self.kind, "map", self.l2, self.price)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; posteriors start from those of the last call, which changes them within ``tolerance``."""
-        value = 0.5 * float(self.penalty @ theta**2) + float(self.toll @ theta)
+        check()
+        potentials = self.model.potentials(theta, self.batch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() reports the last
+            answer = self.engine(potentials, self.labels, self.sites, self.tolerance)
+        self.sites = answer.sites
+        value = (
+            0.5 * float(self.penalty @ theta**2) + float(self.toll @ theta) - float(potentials.counts @ answer.bound)
+        )
         gradient = self.penalty * theta + self.toll
-        for i, (batch, labels) in enumerate(zip(self.batches, self.labels)):
-            check()
-            potentials = self.model.potentials(theta, batch)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() reports the last
-                answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
-            self.sites[i] = answer.sites
-            value -= float(potentials.counts @ answer.bound)
-            gradient -= self.model.pullback(theta, batch, potentials, answer.gradient)
-        return value, gradient
+        return value, gradient - self.model.pullback(theta, self.batch, potentials, answer.gradient)
 
     def final(self, theta: np.ndarray) -> None:
         """Solve the posteriors at the learned theta from scratch, so that warnings are about the answer."""
-        for batch, labels in zip(self.batches, self.labels):
-            if self.model.bayesian and not self.model.log_variance:
-                self.engine(self.model.potentials(theta, batch), labels, None, self.tolerance)
+        if self.model.bayesian and not self.model.log_variance:
+            self.engine(self.model.potentials(theta, self.batch), self.labels, None, self.tolerance)
 
 
 def fit_field(

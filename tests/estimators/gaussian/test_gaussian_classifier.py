@@ -374,25 +374,26 @@ def test_weights_need_predictors_that_take_them():
         GaussianCRFClassifier().fit(X, Y, sample_weight=-np.ones(60))
 
 
-def test_covariances_are_those_of_draws():
+def test_covariances_of_latent_values_are_those_of_the_field():
+    """Without known labels v A^-1; known ones leave the variances that ``latent`` gives; labels follow the latent draws."""
     scores, Y = field_draws(m=100)
     field = GaussianCRFClassifier(predictors="precomputed", graphs=[RING], algorithm="vb").fit(scores, Y)
+    a = np.eye(6) + field.graph_weights_["graph 0"] * (np.diag(RING.sum(1)) - RING) / 2
+    np.testing.assert_allclose(field.predict_covariance(scores[:1])[0], field.variance_ * np.linalg.inv(a), atol=1e-9)
     known = np.full((3, 6), np.nan)
     known[:, 0] = [1, 0, 1]
-    for given in (None, known):
-        found = field.predict_covariance(scores[:3], known=given)
-        drawn = field.sample(scores[:3], n_samples=40_000, known=given, random_state=0).astype(float)
-        for j in range(3):
-            np.testing.assert_allclose(found[j], np.cov(drawn[:, j].T, ddof=0), atol=0.012)
-    p = field.predict_proba(scores[:3])
-    diagonal = np.diagonal(field.predict_covariance(scores[:3]), axis1=1, axis2=2)
-    np.testing.assert_allclose(diagonal, p * (1 - p), atol=1e-8)
-    latent = field.predict_covariance(scores[:3], known=known, of="latent")
-    np.testing.assert_allclose(
-        np.diagonal(latent, axis1=1, axis2=2), field.latent(scores[:3], known=known)[1], rtol=1e-6, atol=1e-9
+    latent, (mean, variance) = (
+        field.predict_covariance(scores[:3], known=known),
+        field.latent(scores[:3], known=known),
     )
-    with pytest.raises(InputError, match='of must be "labels" or "latent"'):
-        field.predict_covariance(scores[:3], of="classes")
+    np.testing.assert_allclose(np.diagonal(latent, axis1=1, axis2=2), variance, rtol=1e-6, atol=1e-9)
+    drawn = field.sample(scores[:3], n_samples=40_000, known=known, random_state=0)
+    rng = np.random.default_rng(1)
+    for j in range(3):
+        z = rng.multivariate_normal(mean[j], latent[j], size=40_000)
+        labels = rng.random(z.shape) < expit(z)
+        found, wanted = (np.cov(y[:, 1:].T, ddof=0) for y in (drawn[:, j], labels))
+        np.testing.assert_allclose(found, wanted, atol=0.015)
 
 
 @pytest.mark.parametrize("n", [29, 30, 36, 38])

@@ -7,7 +7,7 @@ import pytest
 
 from rulefield import rules as r
 from rulefield.data.graphs import TypedGraph
-from rulefield.estimators.gaussian.answers import LabelAnswers
+from rulefield.estimators.gaussian.answers import best_labelings
 from rulefield.estimators.gaussian.labels import LabelCodes
 from rulefield.estimators.graph.decoding import DEFAULT_SEARCH, NODE, GraphRules
 from rulefield.exceptions import InfeasibleError
@@ -59,7 +59,7 @@ def test_the_best_vector_by_definition(on_infeasible):
         paid = np.array([sum(rule.cost(a) for rule, a in zip(rules, row) if not rule.is_hard) for row in amounts])
         violation = amounts[:, hard].sum(axis=1)
         acting = GraphRules(rules, {NODE: np.arange(classes)}, on_infeasible)
-        decoder = LabelAnswers(LabelCodes(np.arange(classes), flat=False), rules=acting)
+        codes = LabelCodes(np.arange(classes), flat=False)
         for _ in range(4):
             proba = random_scores(rng, n, classes)
             with np.errstate(divide="ignore"):
@@ -72,9 +72,9 @@ def test_the_best_vector_by_definition(on_infeasible):
             if least and on_infeasible == "raise":
                 conflicts += 1
                 with pytest.raises(InfeasibleError):
-                    decoder.labelings(proba[None], DEFAULT_SEARCH)
+                    best_labelings(codes, acting, [proba], DEFAULT_SEARCH)
                 continue
-            (found,) = decoder.labelings(proba[None], DEFAULT_SEARCH)
+            (found,) = best_labelings(codes, acting, [proba], DEFAULT_SEARCH)
             k = vectors.index(tuple(int(y) for y in found.labels))
             assert found.status == Status.optimal
             assert violation[k] == least

@@ -1,18 +1,20 @@
 """What the Gaussian classifier and regressor share: parameters, what a field has learned, files."""
 
 from collections.abc import Sequence
+from functools import reduce
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.gaussian.field import FittedField
-from rulefield.estimators.gaussian.graphs import Batched, GraphSpecs
-from rulefield.estimators.gaussian.inputs import Graphs, TableLayout
+from rulefield.estimators.gaussian.graphs import GraphSpecs
+from rulefield.estimators.gaussian.inputs import Graphs, TableLayout, is_ragged, node_counts
 from rulefield.estimators.gaussian.training import checked_table
 from rulefield.estimators.parameters import (
     FLAG,
@@ -30,6 +32,7 @@ from rulefield.estimators.saving import SavedModel
 from rulefield.estimators.tables import check_feature_names
 from rulefield.estimators.types import RandomState
 from rulefield.models.gaussian import GaussianModel
+from rulefield.problem.gaussian import GaussianPotentials
 
 Predictors = str | Sequence[BaseEstimator | Sequence[BaseEstimator]] | None
 CrossValidation = int | float | Sequence[tuple[np.ndarray, np.ndarray]] | Any | None
@@ -157,24 +160,24 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     def predictor_scores(self, X: Any) -> Any:
         """Scores that the predictors give to new instances, in the form that ``predictors="precomputed"`` reads.
 
-        (n_instances, n_outputs, n_predictors), with several classes (..., n_classes); a list where sizes differ.
+        (n_instances, n_outputs, n_predictors), with several classes (..., n_classes); a list if X is one.
         """
         X = self._read(X)
         scores = self._field.layout.scores(X)
-        last = self.model_.n_classes > 1
-        if isinstance(scores, list):
-            return [np.moveaxis(s, 0, -1) if last else s[0] for s in scores]
-        return np.moveaxis(scores, 1, -1) if last else scores[:, 0]
+        return by_size(np.moveaxis(scores, 1, -1) if self.model_.n_classes > 1 else scores[:, 0], X)
 
     def _read(self, X: Any) -> Any:
         """Return X, checked where it is a table."""
         check_is_fitted(self)
         return checked_table(self, X, reset=False) if isinstance(self._field.layout, TableLayout) else X
 
-    def _instances(self, X: Any, graphs: Graphs) -> Batched:
-        """Scores and graphs of new instances."""
+    def _potentials(self, X: Any, graphs: Graphs) -> tuple[GaussianPotentials, np.ndarray]:
+        """Potentials of new instances, padded where they differ in size, and their numbers of nodes."""
         X = self._read(X)
-        return self._field.batches(X, graphs)
+        potentials = self._field.potentials(X, graphs)
+        n_instances, n_nodes = len(potentials.mean), potentials.mean.shape[-1]
+        sizes = node_counts(X)
+        return potentials, np.full(n_instances, n_nodes) if sizes is None else sizes
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -194,3 +197,22 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         if self._field.fitted is not None and given.get("predictors") is not None:
             self.predictors = self._field.fitted.chosen
         self._field.check(task, getattr(self, "n_features_in_", None))
+
+
+def by_size(answers: np.ndarray, X: Any, axes: tuple[int, ...] = (0,)) -> Any:
+    """Answers about instances; if X is a list, a list without the padding on those axes of an answer that are nodes."""
+    sizes = node_counts(X)
+    if sizes is None:
+        return answers
+    return [reduce(lambda part, axis: np.take(part, range(n), axis), axes, one) for one, n in zip(answers, sizes)]
+
+
+def samples_by_size(drawn: np.ndarray, X: Any) -> Any:
+    """Draws (n_samples, n_instances, n_nodes); if X is a list, a list of (n_samples, n_nodes) for each instance."""
+    return by_size(np.swapaxes(drawn, 0, 1), X, axes=(1,)) if is_ragged(X) else drawn
+
+
+def weight_of_values(truth: np.ndarray, sample_weight: ArrayLike | None) -> np.ndarray:
+    """Weight of each entry of a table: that of its row; 0 if it is not known."""
+    weight = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    return weight[:, None] * ~np.isnan(truth)

@@ -1,7 +1,7 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +14,26 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.gaussian.answers import Known, LabelAnswers
-from rulefield.estimators.gaussian.base import CrossValidation, GaussianCRFBase, Predictors
-from rulefield.estimators.gaussian.graphs import (
-    Batched,
-    GraphSources,
-    GraphSpecs,
-    resolve_graphs,
+from rulefield.estimators.gaussian.answers import LabelAnswers
+from rulefield.estimators.gaussian.base import (
+    CrossValidation,
+    GaussianCRFBase,
+    Predictors,
+    by_size,
+    samples_by_size,
+    weight_of_values,
 )
-from rulefield.estimators.gaussian.inputs import Graphs, Instances, Layout, TableLayout, layout_of
-from rulefield.estimators.gaussian.labels import LabelCodes, known_vectors, read_labels
+from rulefield.estimators.gaussian.graphs import GraphSources, GraphSpecs, resolve_graphs
+from rulefield.estimators.gaussian.inputs import (
+    Graphs,
+    Instances,
+    Layout,
+    TableLayout,
+    as_table,
+    is_ragged,
+    layout_of,
+)
+from rulefield.estimators.gaussian.labels import LabelCodes, read_labels
 from rulefield.estimators.gaussian.training import (
     FieldLearner,
     checked_table,
@@ -52,7 +62,6 @@ from rulefield.estimators.tables import KnownTable
 from rulefield.estimators.types import RandomState, RulesLike
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
-from rulefield.problem.gaussian import GaussianPotentials
 from rulefield.scikit import seed_of_fit
 
 ALGORITHMS = ("auto", "vb", "jj", "map")
@@ -263,7 +272,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             return PAPER_GRAPHS if binary else PAPER_GRAPHS[:2]
         if own is not None or not layout.same_nodes:
             return None
-        return ["residual_correlation"] if binary and not layout.ragged else ["correlation"]
+        return ["residual_correlation"] if binary else ["correlation"]
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -272,15 +281,13 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """The classes, or a list of them (one for each output)."""
         return self._labels.classes
 
-    def _asked(self, X: Any, graphs: Graphs, known: KnownTable, rules: RulesLike | None) -> "_Asked":
-        """Return new instances in batches, with what is known of them and what answers under the rules that act."""
-        data = self._instances(X, graphs)
-        numbers: list[Known] = [None] * len(data.batches)
-        if known is not None:
-            numbers = list(data.split(self._labels.encode(known_vectors(known, data.sizes))))
+    def _answers(self, X: Any, graphs: Graphs, known: KnownTable, rules: RulesLike | None) -> LabelAnswers:
+        """Return what answers about new instances, under the rules that act."""
+        potentials, sizes = self._potentials(X, graphs)
+        numbers = None if known is None else self._labels.encode(known, sizes)
         acting = GraphRules.of(self, rules, {NODE: self._labels.values})
-        answers = LabelAnswers(self._labels, "jj" if self.algorithm_ == "jj" else "vb", acting)
-        return _Asked(data, answers, list(zip(self._field.potentials(data), numbers)), self._field.layout.ragged)
+        method = "jj" if self.algorithm_ == "jj" else "vb"
+        return LabelAnswers(self._labels, potentials, numbers, sizes, acting, method)
 
     def predict_proba(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -305,9 +312,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             several classes; (n_instances, n_classes) where ``fit`` got a one-dimensional y. Marginals are accurate to
             1e-8 at any latent variance (several classes: quasi Monte Carlo, about 1e-3).
         """
-        asked = self._asked(X, graphs, known, rules)
-        proba = asked.join(asked.answers.proba(p, k) for p, k in asked.parts)
-        return asked.answers.full(proba[:, 0]) if self._labels.flat else proba
+        answers = self._answers(X, graphs, known, rules)
+        proba = answers.proba()
+        return answers.full(proba[:, 0]) if self._labels.flat else by_size(proba, X)
 
     def decode(
         self,
@@ -321,18 +328,11 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """Best labels of each instance under rules, with their score, its bound and the rules that they break.
 
         Maximizes the sum of log p(y_i | x, known labels) minus the cost of broken soft rules; hard rules hold. Rules
-        are about ``node("label", i)`` and ``nodes("label")``.
-
-        Parameters
-        ----------
-        X, rules, known, graphs : as in :meth:`predict_proba`
-        engine : str
-            ``"auto"`` walks from cheap to exact; others: :func:`rulefield.inference.graph.decode.decode_graph`.
+        are about ``node("label", i)`` and ``nodes("label")``. ``engine`` is one of
+        :func:`rulefield.inference.graph.decode.decode_graph`; the other arguments are those of :meth:`predict_proba`.
         """
         search = SearchLimits.checked(engine)
-        asked = self._asked(X, graphs, known, rules)
-        free = [asked.answers.full(asked.answers.free_proba(p, k)) for p, k in asked.parts]
-        return asked.data.join([asked.answers.labelings(part, search) for part in free], ragged=True)
+        return self._answers(X, graphs, known, rules).labelings(search)
 
     def predict(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -344,10 +344,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         if rule_list(self.rules if rules is None else rules):
             labelings = self.decode(X, rules=rules, known=known, graphs=graphs)
             vectors = [np.asarray(labeling.labels) for labeling in labelings]
-            labels: Any = vectors if self._field.layout.ragged else np.stack(vectors)
+            labels: Any = vectors if is_ragged(X) else np.stack(vectors)
         else:
-            asked = self._asked(X, graphs, known, [])
-            labels = asked.join(asked.answers.named(asked.answers.proba(p, k)) for p, k in asked.parts)
+            labels = by_size(self._answers(X, graphs, known, []).named(), X)
         return labels[:, 0] if self._labels.flat else labels
 
     def predict_joint_log_proba(self, X: Any, y: Any, *, graphs: Graphs = None, n_samples: int = 0) -> np.ndarray:
@@ -357,8 +356,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         Rules do not enter.
         """
         seed = generator_seed(seed_of_fit(self.random_state)) if n_samples else None
-        asked = self._asked(X, graphs, y, [])
-        return asked.data.join([asked.answers.joint(p, k, n_samples, seed) for p, k in asked.parts])
+        return self._answers(X, graphs, y, []).joint(n_samples, seed)
 
     def sample(
         self,
@@ -372,47 +370,29 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     ) -> Any:
         """Draw label vectors jointly, (n_samples, n_instances, n_outputs), given known labels where there are any.
 
-        A list (one array (n_samples, n_nodes) for each instance) where instances differ in size. Binary outputs. Under
-        rules draws are those of the distribution that ``decode`` maximizes and ``predict_proba`` sums: single labels'
-        probabilities times exp(-cost), over the label vectors that hard rules allow.
+        A list (one array (n_samples, n_nodes) for each instance) if X is one. Binary outputs. Under rules draws are those
+        of the distribution that ``decode`` maximizes and ``predict_proba`` sums.
         """
         check_value("n_samples", n_samples, whole(1))
         if self._labels.kind != "binary":
             raise InputError("sample draws binary labels; this field has several classes.")
         rng = np.random.default_rng(generator_seed(random_state))
-        asked = self._asked(X, graphs, known, rules)
-        drawn = asked.join(self._labels.values[asked.answers.draw(p, k, n_samples, rng)] for p, k in asked.parts)
-        return drawn if asked.ragged else np.swapaxes(drawn, 0, 1)
+        drawn = self._labels.values[self._answers(X, graphs, known, rules).draw(n_samples, rng)]
+        return samples_by_size(drawn, X)
 
     def latent(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None) -> tuple[Any, Any]:
         """Means and variances of the latent values, (n_instances, n_outputs) each, given known labels."""
-        asked = self._asked(X, graphs, known, [])
-        means, variances = zip(*(asked.answers.moments(p, k) for p, k in asked.parts))
-        spread = (np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in zip(means, variances))
-        return asked.join(means), asked.join(spread)
+        means, variances = self._answers(X, graphs, known, []).moments()
+        spread = np.broadcast_to(variances, (len(means), means.shape[-1])).copy()
+        return by_size(means, X, axes=(-1,)), by_size(spread, X)
 
-    def predict_covariance(
-        self, X: Any, *, known: KnownTable = None, graphs: Graphs = None, of: str = "labels"
-    ) -> Any:
-        """Covariance of the outputs of each instance, given known labels where there are any.
+    def predict_covariance(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None) -> Any:
+        """Covariance of the latent values of each instance, given known labels where there are any.
 
-        Parameters
-        ----------
-        X, known, graphs : as in :meth:`predict_proba`
-        of : {"labels", "latent"}
-            ``"labels"``: P(y_i = 1, y_j = 1) - P(y_i = 1) P(y_j = 1), to 1e-8 under the latent Gaussian (binary
-            outputs). ``"latent"``: covariance of the latent values, of every class alike (Böhning's contrasts).
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_outputs, n_outputs), or a list where sizes differ.
+        (n_instances, n_outputs, n_outputs), a list if X is one; with several classes it is that of every class alike
+        (Böhning's contrasts). The covariance of the labels is that of draws (:meth:`sample`).
         """
-        if of not in ("labels", "latent"):
-            raise InputError(f'of must be "labels" or "latent"; got {of!r}.')
-        if of == "labels" and self._labels.kind != "binary":
-            raise InputError('predict_covariance of labels needs binary outputs; use of="latent".')
-        asked = self._asked(X, graphs, known, [])
-        return asked.join(asked.answers.covariance(p, k, of) for p, k in asked.parts)
+        return by_size(self._answers(X, graphs, known, []).covariance(), X, axes=(0, 1))
 
     def score(
         self,
@@ -428,11 +408,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         predicted = self.predict(X, rules=rules, known=known, graphs=graphs)
         if self._labels.flat:
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-        right = [np.asarray(a) == np.asarray(b, dtype=float) for a, b in zip(predicted, y)]
-        known_labels = [~np.isnan(np.asarray(b, dtype=float)) for b in y]
-        weight = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        total = sum(w * k.sum() for w, k in zip(weight, known_labels))
-        return float(sum(w * r[k].sum() for w, r, k in zip(weight, right, known_labels)) / total)
+        truth = as_table(y)
+        right, weight = as_table(predicted) == truth, weight_of_values(truth, sample_weight)
+        return float((right * weight).sum() / weight.sum())
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -446,21 +424,6 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         self._restore_field(ScoreTask(self._labels.kind, self._labels.n_classes), given)
 
 
-def _residual(scored: Instances, codes: LabelCodes) -> np.ndarray | None:
-    """Return what predictors' mean probability leaves of binary labels (of classes: labels); None if sizes differ."""
-    if not isinstance(scored.labels, np.ndarray):
-        return None
+def _residual(scored: Instances, codes: LabelCodes) -> np.ndarray:
+    """Return what predictors' mean probability leaves of binary labels; of classes: labels."""
     return scored.labels - expit(scored.X[:, 0].mean(axis=-1)) if codes.kind == "binary" else scored.labels
-
-
-class _Asked(NamedTuple):
-    """Instances that are asked about: in batches, what answers, and potentials and known labels of each batch."""
-
-    data: Batched
-    answers: LabelAnswers
-    parts: list[tuple[GaussianPotentials, Known]]
-    ragged: bool
-
-    def join(self, answers: Iterable[Any]) -> Any:
-        """Answers of the batches in the instances' order: an array, or a list where sizes differ."""
-        return self.data.join(list(answers), self.ragged)

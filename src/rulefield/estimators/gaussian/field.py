@@ -5,8 +5,8 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from rulefield.estimators.gaussian.graphs import Batched, OwnGraph, SharedGraph, make_batches
-from rulefield.estimators.gaussian.inputs import Graphs, Labels, NodesLayout, ScoresLayout, TableLayout
+from rulefield.estimators.gaussian.graphs import OwnGraph, SharedGraph, make_batch
+from rulefield.estimators.gaussian.inputs import Graphs, NodesLayout, ScoresLayout, TableLayout, node_counts
 from rulefield.estimators.predictors.cross_fitting import FittedScores, ScoreTask
 from rulefield.exceptions import LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, check_typed, weights
@@ -22,28 +22,23 @@ class Units:
     scale: Annotated[np.ndarray, Form(("float64",), ("outputs",), least=1e-300)]
 
     @classmethod
-    def of(cls, values: Labels, same_nodes: bool, weight: np.ndarray | None) -> Self:
-        """Return those of training values, instances by their weights."""
-        table = values if isinstance(values, np.ndarray) and same_nodes and len(values) > 1 else None
+    def of(cls, values: np.ndarray, same_nodes: bool, weight: np.ndarray | None) -> Self:
+        """Return those of training values (n_instances, n_nodes), instances by their weights."""
+        if np.isnan(values).all():
+            raise LabelError("y holds no known value; there is nothing to learn from.")
         rows = np.ones(len(values)) if weight is None else weight
-        if table is None or np.isnan(table).all(axis=0).any():
-            table = np.concatenate([np.ravel(v) for v in values])[:, None]
-            rows = np.repeat(rows, [np.size(v) for v in values])
-            if np.isnan(table).all():
-                raise LabelError("y holds no known value; there is nothing to learn from.")
-        center, scale = _moments(table, rows)
+        if not same_nodes or len(values) == 1 or np.isnan(values).all(axis=0).any():
+            rows = np.repeat(rows, values.shape[1])
+            values = values.reshape(-1, 1)
+        center, scale = _moments(values, rows)
         return cls(center, np.where(scale > 1e-12 * (1 + np.abs(center)), scale, 1.0))
 
-    def values(self, values: Any) -> Any:
-        """Turn values (an array, or a list of them) into these units."""
-        if isinstance(values, list):
-            return [self.values(v) for v in values]
-        return (np.asarray(values, dtype=float) - self.center) / self.scale
+    def values(self, values: np.ndarray) -> np.ndarray:
+        """Turn values into these units."""
+        return (values - self.center) / self.scale
 
-    def scores(self, scores: Any) -> Any:
+    def scores(self, scores: np.ndarray) -> np.ndarray:
         """Turn predictions (..., n_outputs, n_scores) into these units."""
-        if isinstance(scores, list):
-            return [self.scores(s) for s in scores]
         return (scores - self.center[:, None]) / self.scale[:, None]
 
 
@@ -58,19 +53,7 @@ def _moments(table: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class FittedField:
-    """A learned field.
-
-    Parameters
-    ----------
-    layout : TableLayout, NodesLayout or ScoresLayout
-        How X becomes scores.
-    graphs : list of SharedGraph and OwnGraph
-    model : GaussianModel
-    theta : ndarray
-        What the model has learned.
-    units : Units, optional
-        Units in which the field has values.
-    """
+    """A learned field: how X becomes scores, its graphs, its weights, and the units of its values (None: labels)."""
 
     layout: TableLayout | NodesLayout | ScoresLayout
     graphs: list[SharedGraph | OwnGraph]
@@ -78,14 +61,12 @@ class FittedField:
     theta: np.ndarray
     units: Units | None = None
 
-    def batches(self, X: Any, graphs: Graphs) -> Batched:
-        """Scores and graphs of new instances."""
+    def potentials(self, X: Any, graphs: Graphs) -> GaussianPotentials:
+        """Potentials of new instances, padded where they differ in size."""
         scores = self.layout.scores(X)
-        return make_batches(scores if self.units is None else self.units.scores(scores), self.graphs, graphs)
-
-    def potentials(self, data: Batched) -> list[GaussianPotentials]:
-        """Potentials of each batch."""
-        return [self.model.potentials(self.theta, batch) for batch in data.batches]
+        if self.units is not None:
+            scores = self.units.scores(scores)
+        return self.model.potentials(self.theta, make_batch(scores, node_counts(X), self.graphs, graphs))
 
     @property
     def fitted(self) -> FittedScores | None:

@@ -1,4 +1,4 @@
-"""Graphs of a Gaussian field: what users hand over as Laplacians, and instances in batches of one size."""
+"""Graphs of a Gaussian field: what users hand over as Laplacians, together with the scores of the instances."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ from rulefield.exceptions import InputError
 from rulefield.models.gaussian import FieldBatch
 
 DENSE_UP_TO = 400  # nodes up to which a sparse graph is handled as a dense matrix
+MOST_ENTRIES = 2**28  # of the matrices of all instances: two gigabytes
 BUILDERS = (*LABEL_BUILDERS, "residual_correlation", "overfit_correlation")
 GraphSpecs = Sequence[str | ArrayLike | Callable[[np.ndarray], ArrayLike]] | str | None
 
@@ -65,7 +66,7 @@ class GraphSources:
                 f"graphs names no builder {name!r}; choose from {', '.join(BUILDERS)}, or pass a matrix."
             )
         X, labels, weight = self.instances.X, self.instances.labels, self.instances.weight
-        if not isinstance(labels, np.ndarray):
+        if self.instances.sizes is not None:
             raise InputError(
                 f"graph builder {name!r} compares outputs, but instances differ in size; pass graphs to fit."
             )
@@ -132,89 +133,67 @@ def _own_graphs(index: int, stack: Sequence[Any]) -> list[OwnGraph]:
     return entries
 
 
-@dataclass(frozen=True)
-class Batched:
-    """Batches and, for each, the numbers of its instances."""
+def make_batch(
+    scores: np.ndarray,
+    sizes: np.ndarray | None,
+    entries: Sequence[GraphEntry],
+    own_graphs: Graphs,
+    weight: np.ndarray | None = None,
+) -> FieldBatch:
+    """Put scores (n_instances, n_classes, n_nodes, n_scores) and graphs together.
 
-    batches: list[FieldBatch]
-    rows: list[np.ndarray]
-    n_instances: int
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of nodes of each instance."""
-        out = np.zeros(self.n_instances, dtype=np.int64)
-        for rows, batch in zip(self.rows, self.batches):
-            out[rows] = batch.scores.shape[2]
-        return out
-
-    def split(self, labels: Sequence[np.ndarray] | np.ndarray) -> list[np.ndarray]:
-        """Labels of each batch, (n_instances, n_nodes)."""
-        if isinstance(labels, np.ndarray) and len(self.rows) == 1 and len(self.rows[0]) == len(labels):
-            return [labels]
-        return [np.stack([labels[j] for j in rows]) for rows in self.rows]
-
-    def join(self, parts: Sequence[Any], ragged: bool = False) -> Any:
-        """Answers of the batches in the instances' order: an array, or a list where sizes differ."""
-        if not ragged:
-            out = np.empty((self.n_instances, *parts[0].shape[1:]), dtype=parts[0].dtype)
-            for rows, part in zip(self.rows, parts):
-                out[rows] = part
-            return out
-        answers: list[Any] = [None] * self.n_instances
-        for rows, part in zip(self.rows, parts):
-            for j, answer in zip(rows, part):
-                answers[j] = answer
-        return answers
-
-
-def make_batches(
-    scores: Any, entries: Sequence[GraphEntry], own_graphs: Graphs, weight: np.ndarray | None = None
-) -> Batched:
-    """Group instances by size; each instance's scores are (n_classes, n_nodes, n_scores).
-
-    Shared graphs stay one matrix; graphs of instances are stacked where small, else each instance is a batch.
+    Graphs of instances are stacked, with nodes that are joined to nothing where an instance is smaller than others; one large
+    instance keeps a sparse one.
     """
-    sizes = np.array([s.shape[1] for s in scores])
-    bring = any(isinstance(e, OwnGraph) for e in entries)
-    if bring and own_graphs is None:
+    n, n_nodes = len(scores), scores.shape[2]
+    counts = np.full(n, n_nodes) if sizes is None else sizes
+    graphs = [_shared(e, counts) if isinstance(e, SharedGraph) else _stacked(e, own_graphs, counts) for e in entries]
+    stacked, sparse = any(g.ndim == 3 for g in graphs), any(map(scipy.sparse.issparse, graphs))
+    if stacked and sparse:
+        graphs = [g.toarray() if scipy.sparse.issparse(g) else g for g in graphs]
+    elif sparse:
+        graphs = [scipy.sparse.csr_array(g) for g in graphs]
+    return FieldBatch(np.ascontiguousarray(scores), tuple(graphs), weight)
+
+
+def _shared(entry: SharedGraph, sizes: np.ndarray) -> Any:
+    """Laplacian of a shared graph, which instances of another size do not have."""
+    n = entry.matrix.shape[0]
+    if (sizes != n).any():
+        raise InputError(
+            f"graph {entry.name} has {n} nodes, but an instance has {sizes[sizes != n][0]}; pass a graph for each "
+            "instance to fit and predict."
+        )
+    return entry.matrix
+
+
+def _stacked(entry: OwnGraph, graphs: Graphs, sizes: np.ndarray) -> Any:
+    """Laplacians of one graph of the instances, (n_instances, n_nodes, n_nodes); a matrix where there is one instance."""
+    if graphs is None:
         raise InputError("graphs must be given here, too: the field was fitted with graphs of the instances.")
-    for stack in own_graphs or () if bring else ():
-        if len(stack) != len(sizes):
-            raise InputError(f"graphs has {len(stack)} matrices in one list for {len(sizes)} instances.")
-    for entry in entries:
-        if isinstance(entry, SharedGraph) and np.any(sizes != entry.matrix.shape[0]):
-            raise InputError(
-                f"graph {entry.name} has {entry.matrix.shape[0]} nodes, but an instance has "
-                f"{sizes[sizes != entry.matrix.shape[0]][0]}; pass a graph for each instance to fit and predict."
-            )
-    groups: list[np.ndarray] = []
-    for size in np.unique(sizes):
-        members = np.flatnonzero(sizes == size)
-        groups += np.split(members, len(members)) if bring and size > DENSE_UP_TO else [members]
-    batches = []
-    for members in groups:
-        stacked = scores[members] if isinstance(scores, np.ndarray) else np.stack([scores[j] for j in members])
-        size = int(sizes[members[0]])
-        graphs = [
-            e.matrix if isinstance(e, SharedGraph) else _own_laplacians(e, own_graphs, members, size) for e in entries
-        ]
-        if any(scipy.sparse.issparse(g) for g in graphs):
-            graphs = [scipy.sparse.csr_array(g) for g in graphs]
-        share = None if weight is None else weight[members]
-        batches.append(FieldBatch(np.ascontiguousarray(stacked), tuple(graphs), share))
-    return Batched(batches, groups, len(sizes))
+    stack = graphs[entry.index]
+    if len(stack) != len(sizes):
+        raise InputError(f"graphs has {len(stack)} matrices in one list for {len(sizes)} instances.")
+    largest = int(sizes.max(initial=0))
+    if len(sizes) > 1 and len(sizes) * largest**2 > MOST_ENTRIES:
+        raise InputError(
+            f"graphs of {len(sizes)} instances of up to {largest} nodes are too large; make them one instance, with one "
+            "sparse graph whose blocks they are."
+        )
+    laplacians = [_own_laplacian(entry, stack[j], j, size) for j, size in enumerate(sizes.tolist())]
+    if len(sizes) == 1:
+        return laplacians[0]
+    out = np.zeros((len(sizes), largest, largest))
+    for block, matrix in zip(out, laplacians):
+        block[: len(matrix), : len(matrix)] = matrix.toarray() if scipy.sparse.issparse(matrix) else matrix
+    return out
 
 
-def _own_laplacians(entry: OwnGraph, graphs: Any, members: np.ndarray, size: int) -> Any:
-    """Laplacians of an entry for some instances, all of one size: stacked, or the sparse one of a large instance."""
-    laplacians = []
-    for j in members:
-        off = check_similarity(as_matrix(graphs[entry.index][j]), f"{entry.name} of instance {j}")
-        if off.shape[0] != size:
-            raise InputError(f"{entry.name} of instance {j} has {off.shape[0]} nodes; the instance has {size}.")
-        matrix = laplacian((abs(off) + entry.sign * off) * (0.5 * entry.sign))  # one sign of the similarities
-        if size > DENSE_UP_TO:
-            return scipy.sparse.csr_array(matrix)
-        laplacians.append(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix)
-    return np.stack(laplacians)
+def _own_laplacian(entry: OwnGraph, graph: Any, j: int, size: int) -> Any:
+    """Laplacian of one sign of the similarities of one instance."""
+    off = check_similarity(as_matrix(graph), f"{entry.name} of instance {j}")
+    if off.shape[0] != size:
+        raise InputError(f"{entry.name} of instance {j} has {off.shape[0]} nodes; the instance has {size}.")
+    if scipy.sparse.issparse(off) and size <= DENSE_UP_TO:
+        off = off.toarray()
+    return laplacian((abs(off) + entry.sign * off) * (0.5 * entry.sign))

@@ -4,19 +4,18 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
 from sklearn.model_selection import GroupKFold
+from sklearn.utils.validation import _num_samples
 
 from rulefield.encode.similarity import as_matrix
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, LabelError
 
 LARGEST_LOGIT = 30.0  # beyond it a probability is 0 or 1 in double precision, but for 1e-13
-Labels = np.ndarray | list[np.ndarray]
 Graphs = Sequence[Sequence[Any]] | None
 """Graphs that instances bring: for each graph a list of one similarity matrix per instance."""
 
@@ -26,19 +25,58 @@ def is_ragged(X: Any) -> bool:
     return isinstance(X, (list, tuple)) and len(X) > 0 and getattr(np.asarray(X[0]), "ndim", 0) >= 2
 
 
-def taken(values: Any, rows: np.ndarray) -> Any:
-    """Return some of the instances of an array or a list, in the given order."""
-    return values[rows] if isinstance(values, np.ndarray) else [values[j] for j in rows]
+def node_counts(X: Any) -> np.ndarray | None:
+    """Return the number of nodes of each instance of a list; None if X is an array, where all have the same."""
+    return np.array([len(x) for x in X], dtype=np.int64) if is_ragged(X) else None
+
+
+def padded(nodes: np.ndarray, sizes: np.ndarray, fill: float = 0.0) -> np.ndarray:
+    """Lay out the nodes of all instances, (n_all_nodes, ...), as (n_instances, largest size, ...)."""
+    inside = _inside(sizes, int(sizes.max(initial=0)))
+    out = np.full((*inside.shape, *nodes.shape[1:]), fill)
+    out[inside] = nodes
+    return out
+
+
+def _inside(sizes: np.ndarray, n_nodes: int) -> np.ndarray:
+    """Which places of a padded table are nodes."""
+    return np.arange(n_nodes) < sizes[:, None]
+
+
+def as_table(rows: Any) -> np.ndarray:
+    """Return rows of numbers as one table, NaN behind the end of rows that are shorter than others."""
+    if isinstance(rows, np.ndarray) or not len(rows):
+        return np.asarray(rows, dtype=float)
+    parts = [np.asarray(row, dtype=float).reshape(-1) for row in rows]
+    return padded(np.concatenate(parts), np.array([len(part) for part in parts]), np.nan)
+
+
+def check_count(X: Any, y: Any) -> None:
+    """Refuse labels or values of a training set that are missing, or not one for each instance of X."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if _num_samples(X) != _num_samples(y):
+        raise LabelError(
+            f"Found input variables with inconsistent numbers of samples: {[_num_samples(X), _num_samples(y)]}."
+        )
+    for j, (nodes, labels) in enumerate(zip(X, y) if is_ragged(X) else ()):
+        if np.size(labels) != len(nodes):
+            raise LabelError(f"y[{j}] must hold {len(nodes)} labels, one for each node; got {np.size(labels)}.")
 
 
 @dataclass(frozen=True)
 class Instances:
-    """Training instances: features (or scores) ``X``, labels, weights, and the graphs that they bring."""
+    """Training instances: features (or scores) ``X``, labels, weights, and the graphs that they bring.
+
+    ``labels`` is (n_instances, n_nodes), NaN where unknown. ``sizes`` are the numbers of nodes of instances that differ in
+    size: what is behind them in labels and scores is padding.
+    """
 
     X: Any
-    labels: Labels
+    labels: np.ndarray
     weight: np.ndarray | None
     graphs: Graphs
+    sizes: np.ndarray | None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -46,13 +84,18 @@ class Instances:
     @property
     def n_nodes(self) -> int | None:
         """Number of nodes, if all instances have the same number."""
-        return self.labels.shape[1] if isinstance(self.labels, np.ndarray) else None
+        return self.labels.shape[1] if self.sizes is None else None
 
     def part(self, rows: np.ndarray) -> Self:
         """Take some of the instances, in the given order."""
-        graphs = None if self.graphs is None else [taken(stack, rows) for stack in self.graphs]
-        weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=taken(self.X, rows), labels=taken(self.labels, rows), weight=weight, graphs=graphs)
+
+        def some(values: Any) -> Any:
+            if values is None or isinstance(values, np.ndarray):
+                return values if values is None else values[rows]
+            return [values[j] for j in rows]
+
+        graphs = None if self.graphs is None else [some(stack) for stack in self.graphs]
+        return type(self)(some(self.X), self.labels[rows], some(self.weight), graphs, some(self.sizes))
 
     def in_order(self, cv: Any) -> Self:
         """Sort the instances by their content, so that no part of the fit depends on the order in which they come.
@@ -104,15 +147,12 @@ class TableLayout:
     """X (n_instances, n_features); each output has predictors of its own on the whole row."""
 
     fitted: FittedScores
-    ragged: bool = False
     same_nodes: ClassVar[bool] = True
 
     @classmethod
     def fit(cls, instances: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
         """Return the layout, and the instances with cross-fitted scores (width, n_outputs, n_scores) each as X."""
-        scores, rows, fitted = cross_fit_scores(
-            how, instances.X, np.asarray(instances.labels), task, instances.weight
-        )
+        scores, rows, fitted = cross_fit_scores(how, instances.X, instances.labels, task, instances.weight)
         return cls(fitted), replace(instances.part(rows), X=scores)
 
     def scores(self, X: Any) -> np.ndarray:
@@ -125,38 +165,33 @@ class NodesLayout:
     """X (n_instances, n_nodes, n_features), or a list of (n_nodes_j, n_features): predictors pool all nodes."""
 
     fitted: FittedScores
-    ragged: bool
     same_nodes: ClassVar[bool] = False
 
     @classmethod
     def fit(cls, instances: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
         """Return the layout and the instances with scores; where cv is a share, labels that predictors saw are hidden."""
-        ragged = is_ragged(instances.X)
-        flat, ends = _stack(instances.X)
-        sizes = np.diff(ends)
-        labels = np.concatenate([np.asarray(y, dtype=float) for y in instances.labels])
+        nodes, sizes = _stack(instances.X)
+        inside = _inside(sizes, instances.labels.shape[1])
+        labels = instances.labels.copy()
         cv = how.cv
         if isinstance(cv, (int, np.integer)) and len(sizes) >= cv >= 2:
             cv = _InstanceFolds(int(cv), np.repeat(np.arange(len(sizes)), sizes))
         weight = None if instances.weight is None else np.repeat(instances.weight, sizes)
-        scores, rows, fitted = cross_fit_scores(replace(how, cv=cv), flat, labels[:, None], task, weight)
+        scores, rows, fitted = cross_fit_scores(replace(how, cv=cv), nodes, labels[inside][:, None], task, weight)
         if isinstance(cv, float):
-            scores = fitted(flat)
-            labels = np.where(np.isin(np.arange(len(labels)), rows), labels, np.nan)
-        layout, parts = cls(fitted, ragged), [labels[a:b] for a, b in pairwise(ends)]
-        return layout, replace(
-            instances, X=layout._by_instance(scores, ends), labels=parts if ragged else np.stack(parts)
-        )
+            scores = fitted(nodes)
+            labels[inside] = np.where(np.isin(np.arange(len(nodes)), rows), labels[inside], np.nan)
+        return cls(fitted), replace(instances, X=_by_instance(scores, sizes), labels=labels)
 
-    def scores(self, X: Any) -> Any:
+    def scores(self, X: Any) -> np.ndarray:
         """Scores of new instances."""
-        flat, ends = _stack(X)
-        return self._by_instance(self.fitted(flat), ends)
+        nodes, sizes = _stack(X)
+        return _by_instance(self.fitted(nodes), sizes)
 
-    def _by_instance(self, scores: np.ndarray, ends: np.ndarray) -> Any:
-        """(n_all_nodes, width, 1, k) -> instances of (width, n_nodes, k)."""
-        parts = [np.swapaxes(scores[a:b, :, 0], 0, 1) for a, b in pairwise(ends)]
-        return parts if self.ragged else np.stack(parts)
+
+def _by_instance(scores: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(n_all_nodes, width, 1, k) -> (n_instances, width, n_nodes, k)."""
+    return np.swapaxes(padded(scores[:, :, 0], sizes), 1, 2)
 
 
 @dataclass(frozen=True)
@@ -165,24 +200,27 @@ class ScoresLayout:
 
     task: ScoreTask
     n_scores: int | None
-    ragged: bool
     same_nodes: bool
 
     @classmethod
     def fit(cls, instances: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
         """Return the layout and the instances with checked scores (n_classes or 1, n_nodes, n_scores) each."""
-        layout = cls(task, None, is_ragged(instances.X), instances.graphs is None)
+        layout = cls(task, None, instances.graphs is None and instances.sizes is None)
         scores = layout.scores(instances.X)
-        _warn_constant(scores)
-        return replace(layout, n_scores=scores[0].shape[-1]), replace(instances, X=scores)
+        nodes = np.swapaxes(scores, 1, 2)
+        if instances.sizes is not None:
+            nodes = nodes[_inside(instances.sizes, scores.shape[2])]
+        _warn_constant(nodes.reshape(-1, scores.shape[-1]))
+        return replace(layout, n_scores=scores.shape[-1]), replace(instances, X=scores)
 
-    def scores(self, X: Any) -> Any:
+    def scores(self, X: Any) -> np.ndarray:
         """Scores of new instances, checked."""
-        if self.ragged or is_ragged(X):
-            return [self._one(np.asarray(x, dtype=float)[None])[0] for x in X]
-        return self._one(np.asarray(X, dtype=float))
+        if not is_ragged(X):
+            return self._checked(np.asarray(X, dtype=float))
+        parts = [self._checked(np.asarray(x, dtype=float)[None])[0] for x in X]
+        return np.swapaxes(padded(np.concatenate(parts, axis=1).swapaxes(0, 1), np.array([len(x) for x in X])), 1, 2)
 
-    def _one(self, X: np.ndarray) -> np.ndarray:
+    def _checked(self, X: np.ndarray) -> np.ndarray:
         classes = self.task.kind == "classes"
         if X.ndim != (4 if classes else 3):
             shape = "(n_instances, n_nodes, n_scores" + (", n_classes)" if classes else ")")
@@ -224,20 +262,19 @@ class _InstanceFolds:
 
 
 def _stack(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """All nodes of all instances as one table, and where each instance begins."""
+    """All nodes of all instances as one table, and the number of nodes of each instance."""
     parts = [np.asarray(x, dtype=float) for x in X]
     for j, part in enumerate(parts):
         if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
             raise InputError(f"instance {j} must have shape (n_nodes, {parts[0].shape[-1]}); got {part.shape}.")
         if not np.isfinite(part).all():
             raise InputError(f"Input X contains NaN or infinity in instance {j}; impute it first.")
-    return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+    return np.concatenate(parts), np.array([len(part) for part in parts], dtype=np.int64)
 
 
-def _warn_constant(scores: Any) -> None:
-    stacked = np.concatenate([s.reshape(-1, s.shape[-1]) for s in scores]) if isinstance(scores, list) else scores
-    flat = stacked.reshape(-1, stacked.shape[-1])
-    constant = np.flatnonzero(np.ptp(flat, axis=0) == 0) if len(flat) > 1 else np.empty(0, int)
+def _warn_constant(scores: np.ndarray) -> None:
+    """Warn of predictors whose scores, (n_all_nodes, n_scores), are the same everywhere."""
+    constant = np.flatnonzero(np.ptp(scores, axis=0) == 0) if len(scores) > 1 else np.empty(0, int)
     if len(constant):
         warnings.warn(
             f"predictor {constant[0]} gives the same score to every node; it only adds to the bias.",

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from rulefield.estimators.gaussian.inputs import Labels, is_ragged
+from rulefield.estimators.gaussian.inputs import as_table, check_count, is_ragged
 from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import are_labels
@@ -51,9 +51,9 @@ class LabelCodes:
         """Return "binary" or "classes"."""
         return "binary" if self.n_classes == 2 else "classes"
 
-    def encode(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Class numbers of labels, row by row; NaN where a label is unknown (NaN or None)."""
-        return [self._encode_row(row) for row in rows]
+    def encode(self, known: KnownTable, sizes: np.ndarray) -> np.ndarray:
+        """Class numbers of labels known beforehand, (n_instances, n_nodes); NaN where a label is unknown."""
+        return as_table([self._encode_row(row) for row in known_vectors(known, sizes)])
 
     def _encode_row(self, row: np.ndarray) -> np.ndarray:
         if row.dtype.kind == "f" and self.values.dtype.kind in "iubf":
@@ -70,42 +70,29 @@ class LabelCodes:
         return codes
 
 
-def read_labels(X: Any, y: Any) -> tuple[LabelCodes, Labels]:
-    """Check the labels of a training set; return their classes and class numbers, (n_instances, n_outputs) or a list."""
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+def read_labels(X: Any, y: Any) -> tuple[LabelCodes, np.ndarray]:
+    """Check the labels of a training set; return their classes and class numbers, (n_instances, n_outputs)."""
+    check_count(X, y)
     if not is_list_of_vectors(y):
         y = np.asarray(y)
         if y.ndim == 1:
-            return _read_flat(y, n)
-    if is_list_of_vectors(y) and len({len(v) for v in y}) > 1:
-        parts = [np.asarray(v, dtype=float) for v in y]
-    else:
-        table = np.asarray(y, dtype=float)
-        if table.ndim != 2:
-            raise LabelError(f"y must have one or two dimensions; got {table.ndim}.")
-        parts = list(table)
-    if len(parts) != n:
-        raise LabelError(f"y must hold labels of {n} instances; got {len(parts)}.")
-    known = np.concatenate([p[~np.isnan(p)] for p in parts])
-    if np.isinf(known).any():
+            return _read_flat(y)
+        if y.ndim != 2:
+            raise LabelError(f"y must have one or two dimensions; got {y.ndim}.")
+    table = as_table(y)
+    if np.isinf(table).any():
         raise LabelError("Input y contains infinity; NaN marks an unknown label.")
-    values = np.unique(known)
+    values = np.unique(table[~np.isnan(table)])
     if len(values) < 2:
         raise LabelError(f"y must hold at least two classes; its labels contain {len(values)} class.")
     if (len(values) == 2 and set(values) != {0.0, 1.0}) or not np.all(values == np.round(values)):
         raise LabelError(f"y in two dimensions must hold 0 / 1 or whole class numbers; got {values[:5]}.")
-    codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
-    if len({len(p) for p in parts}) > 1 or is_ragged(X):
-        return LabelCodes(values.astype(int), False), codes
-    return LabelCodes(values.astype(int), False, len(codes[0])), np.stack(codes)
+    codes = np.where(np.isnan(table), np.nan, np.searchsorted(values, table))
+    return LabelCodes(values.astype(int), False, 0 if is_ragged(X) else table.shape[1]), codes
 
 
-def _read_flat(y: Any, n: int) -> tuple[LabelCodes, np.ndarray]:
+def _read_flat(y: np.ndarray) -> tuple[LabelCodes, np.ndarray]:
     y = column_or_1d(y, warn=True)
-    if len(y) != n:
-        raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}.")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise LabelError("Input y contains NaN or infinity; unknown labels need a two-dimensional y.")
     check_classification_targets(y)

@@ -14,10 +14,20 @@ from sklearn.utils.validation import check_array
 
 from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.gaussian.base import GaussianCRFBase
+from rulefield.estimators.gaussian.base import GaussianCRFBase, by_size, samples_by_size, weight_of_values
 from rulefield.estimators.gaussian.field import FittedField, Units
-from rulefield.estimators.gaussian.graphs import Batched, GraphSources, GraphSpecs, make_batches, resolve_graphs
-from rulefield.estimators.gaussian.inputs import Graphs, Labels, Layout, TableLayout, is_ragged, layout_of
+from rulefield.estimators.gaussian.graphs import GraphSources, GraphSpecs, make_batch, resolve_graphs
+from rulefield.estimators.gaussian.inputs import (
+    Graphs,
+    Instances,
+    Layout,
+    TableLayout,
+    as_table,
+    check_count,
+    is_ragged,
+    layout_of,
+    node_counts,
+)
 from rulefield.estimators.gaussian.labels import known_vectors
 from rulefield.estimators.gaussian.training import (
     checked_table,
@@ -36,6 +46,7 @@ from rulefield.inference.gaussian.regression import ValuePosterior, gaussian_lik
 from rulefield.interrupts import interruptible
 from rulefield.learning.gaussian import TOLL, FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
+from rulefield.problem.gaussian import GaussianPotentials
 from rulefield.scikit import seed_of_fit
 
 EXACTLY = 1e12  # precision of a known value when values are drawn around it
@@ -119,13 +130,13 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         layout, scored = scored_instances(self, instances, TASK, make_pipeline(StandardScaler(), Ridge()))
         units = Units.of(scored.labels, layout.same_nodes, scored.weight)
         scores, values = units.scores(scored.X), units.values(scored.labels)
-        residual = values - scores[:, 0].mean(axis=-1) if isinstance(values, np.ndarray) else None
+        residual = values - scores[:, 0].mean(axis=-1)
         compared = replace(instances, labels=units.values(instances.labels))
         sources = GraphSources(compared, residual, scored.weight, seed_of_fit(self.random_state))
         entries = resolve_graphs(self._graph_specs(layout, graphs), sources, scored.n_nodes)
-        data = make_batches(scores, entries, scored.graphs, scored.weight)
-        model = self._model(layout, data, len(entries), scored.n_nodes)
-        objective = FieldObjective(model, data.batches, data.split(values), "values", "exact", self.l2, TOLL, 1e-5)
+        batch = make_batch(scores, scored.sizes, entries, scored.graphs, scored.weight)
+        model = self._model(layout, scored, len(entries))
+        objective = FieldObjective(model, batch, values, "values", "exact", self.l2, TOLL, 1e-5)
         result = fit_field(objective, [model.start(0.5, 0.5)], *limits_of(self))
         self._field, self._flat = FittedField(layout, entries, model, result.theta, units), flat
         self.objective_ = float(result.objective)
@@ -136,14 +147,14 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         """Return the graphs that were asked for, or the default."""
         if self.graphs is not None or own is not None:
             return self.graphs
-        return ["residual_correlation"] if layout.same_nodes and not layout.ragged else None
+        return ["residual_correlation"] if layout.same_nodes else None
 
-    def _model(self, layout: Layout, data: Batched, n_graphs: int, n_nodes: int | None) -> GaussianModel:
-        direct = self.mean == "direct" or (self.mean == "auto" and layout.same_nodes and data.n_instances > 1)
+    def _model(self, layout: Layout, scored: Instances, n_graphs: int) -> GaussianModel:
+        direct = self.mean == "direct" or (self.mean == "auto" and layout.same_nodes and len(scored) > 1)
         return GaussianModel(
-            n_scores=data.batches[0].scores.shape[-1],
+            n_scores=scored.X.shape[-1],
             n_graphs=n_graphs,
-            n_nodes=own_nodes(layout.same_nodes, n_nodes, data.n_instances),
+            n_nodes=own_nodes(layout.same_nodes, scored.n_nodes, len(scored)),
             smoothed=not direct,
             log_variance=True,
         )
@@ -166,19 +177,20 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         assert units is not None
         return units
 
-    def _known(self, data: Batched, known: KnownTable) -> list[np.ndarray]:
-        """Known values of each batch in the field's units, NaN where unknown."""
+    def _known(self, known: KnownTable, sizes: np.ndarray) -> np.ndarray:
+        """Known values, (n_instances, n_nodes), NaN where unknown."""
         if known is None:
-            return [np.full((len(b.scores), b.scores.shape[2]), np.nan) for b in data.batches]
-        rows = known_vectors(known, data.sizes)
+            return np.full((len(sizes), sizes.max(initial=0)), np.nan)
+        rows = known_vectors(known, sizes)
         for j, row in enumerate(rows):
             if row.dtype == object:
                 raise InputError(f"known[{j}] must hold numbers; got {row.tolist()}.")
-        return data.split(self._units.values(rows))
+        return as_table(rows)
 
-    def _posteriors(self, data: Batched, known: KnownTable) -> list[ValuePosterior]:
-        """Posterior of each batch given known values."""
-        return [gaussian_likelihood(p, k) for p, k in zip(self._field.potentials(data), self._known(data, known))]
+    def _posterior(self, X: Any, graphs: Graphs, known: KnownTable) -> tuple[GaussianPotentials, ValuePosterior]:
+        """Potentials of new instances, and their values given the known ones."""
+        potentials, sizes = self._potentials(X, graphs)
+        return potentials, gaussian_likelihood(potentials, self._units.values(self._known(known, sizes)))
 
     def predict(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None, return_std: bool = False) -> Any:
         """Predict expected values, given those that are known.
@@ -191,32 +203,25 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         return_std : bool
             Also return standard deviations.
         """
-        data = self._instances(X, graphs)
+        potentials, sizes = self._potentials(X, graphs)
         if known is None and not return_std:  # means alone need no factorization
-            means = [p.mean * self.scale_ + self.center_ for p in self._field.potentials(data)]
-            return self._shape(data, means)
-        posteriors = self._posteriors(data, known)
-        means = [f.mean * self.scale_ + self.center_ for f in posteriors]
-        if known is not None:  # a known value is itself, not what is left of it after a change of units
-            known_values = data.split(known_vectors(known, data.sizes))
-            means = [np.where(np.isnan(k), m, k) for m, k in zip(means, known_values)]
-        mean = self._shape(data, means)
+            return self._shape(potentials.mean * self.scale_ + self.center_, X)
+        values = self._known(known, sizes)
+        posterior = gaussian_likelihood(potentials, self._units.values(values))
+        mean = np.where(np.isnan(values), posterior.mean * self.scale_ + self.center_, values)
         if not return_std:
-            return mean
-        return mean, self._shape(data, [np.sqrt(f.variance) * self.scale_ for f in posteriors])
+            return self._shape(mean, X)
+        return self._shape(mean, X), self._shape(np.sqrt(posterior.variance) * self.scale_, X)
 
-    def _shape(self, data: Batched, parts: list[np.ndarray]) -> Any:
-        joined = data.join(parts, self._field.layout.ragged)
-        return joined[:, 0] if self._flat else joined
+    def _shape(self, answers: np.ndarray, X: Any) -> Any:
+        return answers[:, 0] if self._flat else by_size(answers, X)
 
     def predict_joint_log_proba(self, X: Any, y: Any, *, graphs: Graphs = None) -> np.ndarray:
         """Log-density of each instance's values together, (n_instances,); NaN values are integrated out."""
-        data = self._instances(X, graphs)
-        parts = []
-        for answer, values in zip(self._posteriors(data, y), self._known(data, y)):
-            log_scale = np.broadcast_to(np.log(self.scale_), values.shape)
-            parts.append(answer.bound - np.where(np.isnan(values), 0.0, log_scale).sum(axis=1))
-        return data.join(parts)
+        potentials, sizes = self._potentials(X, graphs)
+        values = self._known(y, sizes)
+        bound = gaussian_likelihood(potentials, self._units.values(values)).bound
+        return bound - (~np.isnan(values) * np.log(self.scale_)).sum(axis=1)
 
     def sample(
         self,
@@ -227,39 +232,26 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         random_state: RandomState = None,
         graphs: Graphs = None,
     ) -> Any:
-        """Draw values jointly, (n_samples, n_instances, n_outputs); a list by instance where sizes differ."""
+        """Draw values jointly, (n_samples, n_instances, n_outputs); a list by instance if X is one."""
         check_value("n_samples", n_samples, whole(1))
-        data = self._instances(X, graphs)
         rng = np.random.default_rng(generator_seed(random_state))
-        parts = []
-        for potentials, answer in zip(self._field.potentials(data), self._posteriors(data, known)):
-            fixed = answer.variance == 0
-            if not fixed.any() and known is None:
-                precision = np.zeros_like(answer.mean)
-            else:
-                precision = np.where(fixed, EXACTLY, 0.0)
-            noise = colored_noise(potentials, precision, rng.normal(size=(n_samples, *answer.mean.shape)))
-            drawn = (answer.mean + np.where(fixed, 0.0, noise)) * self.scale_ + self.center_
-            parts.append(np.swapaxes(drawn, 0, 1))
-        joined = data.join(parts, self._field.layout.ragged)
-        return joined if self._field.layout.ragged else np.swapaxes(joined, 0, 1)
+        potentials, posterior = self._posterior(X, graphs, known)
+        fixed = posterior.variance == 0
+        noise = rng.normal(size=(n_samples, *fixed.shape))
+        noise = np.where(fixed, 0.0, colored_noise(potentials, np.where(fixed, EXACTLY, 0.0), noise))
+        return samples_by_size((posterior.mean + noise) * self.scale_ + self.center_, X)
 
     def predict_covariance(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None) -> Any:
         """Covariance of the outputs of each instance given those that are known (which have none).
 
-        (n_instances, n_outputs, n_outputs); a list where sizes differ. O(n_outputs^3) per instance.
+        (n_instances, n_outputs, n_outputs), a list if X is one. O(n_outputs^3) per instance.
         """
-        data = self._instances(X, graphs)
-        parts = [
-            latent_covariance(p, np.zeros_like(p.mean)) * np.outer(s, s)
-            for p in self._field.potentials(data)
-            for s in [np.broadcast_to(self.scale_, p.mean.shape[-1:])]
-        ]
-        if known is not None:
-            for part, known_values in zip(parts, self._known(data, known)):
-                for covariance, values in zip(part, known_values):
-                    _condition(covariance, ~np.isnan(values))
-        return data.join(parts, self._field.layout.ragged)
+        potentials, sizes = self._potentials(X, graphs)
+        units = np.broadcast_to(self.scale_, potentials.mean.shape[-1:])
+        covariances = latent_covariance(potentials, np.zeros_like(potentials.mean)) * np.outer(units, units)
+        for covariance, values in zip(covariances, self._known(known, sizes)):
+            _condition(covariance, ~np.isnan(values))
+        return by_size(covariances, X, axes=(0, 1))
 
     def score(
         self,
@@ -274,17 +266,11 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         predicted = self.predict(X, known=known, graphs=graphs)
         if self._flat:
             return float(r2_score(y, predicted, sample_weight=sample_weight))
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        truth = [np.asarray(v, dtype=float) for v in y]
-        known_values = [np.full_like(t, np.nan) for t in truth]
-        if known is not None:
-            known_values = known_vectors(known, self._instances(X, graphs).sizes)
-        counts = [~np.isnan(t) & np.isnan(k) for t, k in zip(truth, known_values)]
-        weights = np.concatenate([np.full(c.sum(), w) for c, w in zip(counts, weight)])
-        expected = np.concatenate([t[c] for t, c in zip(truth, counts)])
-        return float(
-            r2_score(expected, np.concatenate([f[c] for f, c in zip(predicted, counts)]), sample_weight=weights)
-        )
+        truth, counts = as_table(y), node_counts(X)
+        hidden = np.isnan(self._known(known, np.full(len(truth), truth.shape[1]) if counts is None else counts))
+        weight = weight_of_values(truth, sample_weight) * hidden
+        counted = hidden & ~np.isnan(truth)
+        return float(r2_score(truth[counted], as_table(predicted)[counted], sample_weight=weight[counted]))
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -296,16 +282,11 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             raise ModelFileError("the units of the model file do not fit its outputs; save the model again.")
 
 
-def _read_values(X: Any, y: Any) -> tuple[Labels, bool]:
-    """Check the values of a training set; return them, (n_instances, n_outputs) or a list, and whether y was flat."""
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+def _read_values(X: Any, y: Any) -> tuple[np.ndarray, bool]:
+    """Check the values of a training set; return them, (n_instances, n_outputs), and whether y was flat."""
+    check_count(X, y)
     if is_ragged(X):
-        parts = [np.asarray(v, dtype=float) for v in y]
-        if len(parts) != n:
-            raise LabelError(f"y must hold values of {n} instances; got {len(parts)}.")
-        return parts, False
+        return as_table(y), False
     y = np.asarray(y)
     flat = y.ndim == 1
     finite = True if flat else "allow-nan"
@@ -314,8 +295,6 @@ def _read_values(X: Any, y: Any) -> tuple[Labels, bool]:
         raise LabelError(
             f"y must be at most {LARGEST_OUTPUT:g} in magnitude, so that its squares are finite; scale it."
         )
-    if len(table) != n:
-        raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(table)]}.")
     return (table[:, None] if flat else table), flat
 
 

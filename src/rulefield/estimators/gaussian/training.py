@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from rulefield.estimators.gaussian.answers import LabelAnswers
 from rulefield.estimators.gaussian.field import FittedField
-from rulefield.estimators.gaussian.graphs import Batched, GraphEntry, make_batches
-from rulefield.estimators.gaussian.inputs import Graphs, Instances, Labels, Layout, TableLayout, layout_of
+from rulefield.estimators.gaussian.graphs import GraphEntry, make_batch
+from rulefield.estimators.gaussian.inputs import Graphs, Instances, Layout, TableLayout, layout_of, node_counts
 from rulefield.estimators.gaussian.labels import LabelCodes
 from rulefield.estimators.predictors.cross_fitting import Columns, CrossFitting, ScoreTask
 from rulefield.estimators.tables import usable_features
@@ -34,13 +34,13 @@ def checked_table(model: BaseEstimator, X: ArrayLike, reset: bool) -> np.ndarray
 
 
 def training_instances(
-    model: Any, X: Any, labels: Labels, sample_weight: ArrayLike | None, graphs: Graphs
+    model: Any, X: Any, labels: np.ndarray, sample_weight: ArrayLike | None, graphs: Graphs
 ) -> Instances:
     """Return the instances of a fit with their weights, in an order that does not depend on that of the rows."""
     weight = None
     if sample_weight is not None:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return Instances(X, labels, weight, graphs).in_order(model.cv)
+    return Instances(X, labels, weight, graphs, node_counts(X)).in_order(model.cv)
 
 
 def scored_instances(
@@ -53,17 +53,8 @@ def scored_instances(
 ) -> tuple[Layout, Instances]:
     """Cross-fit the predictors; return how X becomes scores, and the instances with scores in the place of features.
 
-    Parameters
-    ----------
-    model : GaussianCRFClassifier or GaussianCRFRegressor
-    instances : Instances
-    task : ScoreTask
-    default : estimator
-        The predictor if the model names none.
-    held_out : float, optional
-        Share of the instances that predictors do not see, in place of folds, unless the model says otherwise.
-    columns : list of lists, optional
-        Columns of a table that the predictors of each output see.
+    ``default`` is the predictor if the model names none; ``held_out`` the share of the instances that predictors do not see,
+    in place of folds, unless the model says otherwise; ``columns`` those of a table that the predictors of each output see.
     """
     predictors = [default] if model.predictors is None else model.predictors
     cv = model.cv if model.cv is not None else held_out or DEFAULT_FOLDS
@@ -152,31 +143,30 @@ class FieldLearner:
 
     def learn(self, algorithm: str, instances: Instances, start: np.ndarray | None = None) -> Learned:
         """Learn from scored instances by one algorithm."""
-        data = make_batches(instances.X, self.graphs, instances.graphs, instances.weight)
-        model = self._model(algorithm, data, instances.n_nodes)
+        batch = make_batch(instances.X, instances.sizes, self.graphs, instances.graphs, instances.weight)
+        model = self._model(algorithm, instances)
         strengths = (0.5, 4.0) if algorithm == "map" and model.n_graphs else (0.5,)
         starts = [model.start(r) for r in strengths] if start is None else [start]
         toll = 0.0 if model.simplex else TOLL
-        labels = data.split(instances.labels)
-        objective = FieldObjective(model, data.batches, labels, self.codes.kind, algorithm, self.l2, toll, 1e-5)
+        objective = FieldObjective(model, batch, instances.labels, self.codes.kind, algorithm, self.l2, toll, 1e-5)
         result = fit_sparing_variance(objective, starts, *self.limits)
         return Learned(FittedField(self.layout, self.graphs, model, result.theta), result, algorithm)
 
-    def _model(self, algorithm: str, data: Batched, n_nodes: int | None) -> GaussianModel:
-        several = self.layout.same_nodes and n_nodes != 1
+    def _model(self, algorithm: str, instances: Instances) -> GaussianModel:
+        several = self.layout.same_nodes and instances.n_nodes != 1
         direct = self.mean == "direct" or (self.mean == "auto" and algorithm == "vb" and several and not self.paper)
         return GaussianModel(
-            n_scores=data.batches[0].scores.shape[-1],
+            n_scores=instances.X.shape[-1],
             n_graphs=len(self.graphs),
             n_classes=1 if self.codes.kind == "binary" else self.codes.n_classes,
             n_nodes=self.n_own,
             smoothed=not direct,
             simplex=self.paper,
-            bayesian=algorithm != "map" and n_nodes != 1,
+            bayesian=algorithm != "map" and instances.n_nodes != 1,
         )
 
     def _joint_likelihood(self, field: FittedField, rest: Instances) -> float:
-        data = make_batches(rest.X, self.graphs, rest.graphs, rest.weight)
-        pairs = zip(field.potentials(data), data.split(rest.labels))
-        answers = LabelAnswers(self.codes)
-        return sum(float(p.counts @ answers.joint(p, labels)) for p, labels in pairs)
+        batch = make_batch(rest.X, rest.sizes, self.graphs, rest.graphs, rest.weight)
+        potentials = field.model.potentials(field.theta, batch)
+        answers = LabelAnswers(self.codes, potentials, rest.labels, np.full(len(rest), rest.labels.shape[1]))
+        return float(potentials.counts @ answers.joint())

@@ -1,8 +1,8 @@
-"""scikit-learn predictors in model files: linear ones, trees and pipelines of them; no code is kept, none is run.
+"""scikit-learn predictors in model files: linear ones and pipelines of them; no code is kept, none is run.
 
-A predictor is its class (of the few listed here), its constructor's parameters and the arrays that it learned; fitted
-trees come back as :class:`SavedTrees`. Formats that restore any class of scikit-learn (skops) do not check what compiled
-code of trees reads, so that a file of untrusted origin could crash the process.
+A predictor is its class (of the few listed here), its constructor's parameters and the arrays that it learned. Formats that
+restore any class of scikit-learn (skops) do not check what compiled code reads, so that a file of untrusted origin could
+crash the process.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rulefield.estimators.predictors.trees import TREES, SavedTrees
 from rulefield.estimators.saving import GIVEN, TAG, Packer, unpack
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import LARGEST_WEIGHT, Form, check_arrays
@@ -44,7 +43,7 @@ LEARNED: dict[type, Choice] = {
     },
 }
 """What each predictor reads when it predicts, in the forms that it may have, beside ``n_features_in_``."""
-KEPT = {cls.__name__: cls for cls in (*LEARNED, *TREES, Pipeline)}
+KEPT = {cls.__name__: cls for cls in (*LEARNED, Pipeline)}
 
 
 def pack_predictor(predictor: Any, packer: Packer, where: str) -> Any:
@@ -62,8 +61,6 @@ def pack_predictor(predictor: Any, packer: Packer, where: str) -> Any:
 
 def _packed(predictor: Any, packer: Packer, where: str) -> Any:
     fitted = hasattr(predictor, "n_features_in_")
-    if type(predictor) in TREES and fitted:
-        return packer.pack(SavedTrees.of(predictor), where)
     if type(predictor) not in KEPT.values() or getattr(predictor, "memory", None) is not None:
         known = ", ".join(sorted(KEPT))
         raise ModelFileError(

@@ -1,21 +1,16 @@
 """Factorizations of the couplings of many instances: solves, determinants and inverses, dense or sparse."""
 
-import warnings
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from rulefield.inference.gaussian.probing import PROBES, ProbedInverse
-from rulefield.inference.gaussian.sparse import SparseFactor, SparsityPattern, analyze
+from rulefield.inference.gaussian.sparse import SparseFactor
 from rulefield.problem.gaussian import Coupling, DenseCoupling
 
 
 class DenseFactors:
     """Inverses and determinants of matrices (n_matrices, n, n)."""
-
-    noise = 0.0
 
     def __init__(self, matrices: np.ndarray):
         self.matrices, self.inverse = matrices, np.linalg.inv(matrices)
@@ -51,13 +46,8 @@ class SparseFactors:
     """The same of sparse matrices, one after the other; inverses are on the matrices' patterns."""
 
     def __init__(self, matrices: list[Any]):
-        self.factors = [factorize(matrix) for matrix in matrices]
+        self.factors = [SparseFactor(matrix) for matrix in matrices]
         self.logdet = np.array([factor.logdet for factor in self.factors])
-
-    @property
-    def noise(self) -> float:
-        """How far log-determinants may be from the truth: 0 if all are exact."""
-        return 3.0 * max(factor.logdet_error for factor in self.factors)
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -88,26 +78,6 @@ class SparseFactors:
 Factors = DenseFactors | SparseFactors
 
 
-@lru_cache(maxsize=4)
-def _is_too_large(pattern: SparsityPattern) -> bool:
-    """Whether the factor of a matrix with this pattern would be too large; warns once."""
-    if not analyze(pattern).too_large:
-        return False
-    warnings.warn(
-        f"the Cholesky factor of this graph of {len(pattern.indptr) - 1} nodes is too large; variances and gradients are "
-        f"estimated from {PROBES} random probes.",
-        UserWarning,
-        stacklevel=2,
-    )
-    return True
-
-
-def factorize(matrix: Any) -> SparseFactor | ProbedInverse:
-    """Exact factor of a sparse coupling, or its stand-in if that would take too much memory or time."""
-    matrix = scipy.sparse.csr_array(matrix)
-    return ProbedInverse(matrix) if _is_too_large(SparsityPattern(matrix)) else SparseFactor(matrix)
-
-
 def shifted(coupling: Coupling, extra: np.ndarray, rows: np.ndarray | slice = slice(None)) -> Factors:
     """Factorize A + diag(extra[j]) for each row of ``extra``, (n_matrices, n); ``rows`` are their instances."""
     if not isinstance(coupling, DenseCoupling):
@@ -132,7 +102,7 @@ def whole(coupling: Coupling) -> tuple[Any, Any]:
     """Return log|A| and A^-1 (on A's pattern if sparse)."""
     if isinstance(coupling, DenseCoupling):
         return coupling.logdet, coupling.inverse
-    factor = factorize(coupling.matrix)
+    factor = SparseFactor(coupling.matrix)
     return factor.logdet, factor.matrix
 
 

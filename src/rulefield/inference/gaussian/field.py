@@ -204,7 +204,7 @@ def _fixed_point(s: _Steps, rows: np.ndarray, prior_logdet: np.ndarray) -> None:
             s.constant[rows] = constant
         value = gain.sum(axis=1) - 0.5 * (factors.logdet - prior_logdet[rows if len(prior_logdet) > 1 else 0])
         best = s.bound[rows]
-        least = best - 1e-10 * (1 + np.abs(best)) - factors.noise
+        least = best - 1e-10 * (1 + np.abs(best))
         worse = s.optimal & (value < least) & (s.step[rows, 0] > 1e-3)
         moved = np.maximum(np.abs(new_pull - pull), np.abs(new_precision - precision))
         settled = ~worse & (np.where(s.seen[rows], moved, 0.0).max(axis=1) < s.tolerance)

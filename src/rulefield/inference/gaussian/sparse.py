@@ -34,7 +34,6 @@ class Analysis:
     source: np.ndarray  # entry of the upper triangle -> entry of the csr matrix
     parent: np.ndarray
     l_pointer: np.ndarray
-    too_large: bool  # its factor would be too large; the tree may be incomplete then
 
 
 class SparsityPattern:
@@ -68,9 +67,13 @@ def analyze(pattern: SparsityPattern) -> Analysis:
     pointer, rows = upper.indptr.astype(np.int64), upper.indices.astype(np.int64)
     parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
     fill = ldl_symbolic(pointer, rows, MAX_FILL, parent, counts)
-    too_large = fill > MAX_FILL or (counts.astype(float) ** 2).sum() > MAX_WORK
+    if fill > MAX_FILL or (counts.astype(float) ** 2).sum() > MAX_WORK:
+        raise InputError(
+            f"the Cholesky factor of a graph of {n} nodes is too large; leave out edges, or use a classifier with "
+            'algorithm="map", which needs no factor.'
+        )
     l_pointer = np.concatenate([[0], np.cumsum(counts)])
-    return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer, too_large)
+    return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer)
 
 
 class SparseFactor:
@@ -79,8 +82,6 @@ class SparseFactor:
     The order and the pattern of L are worked out once for a pattern and reused. On a planar grid of n nodes the
     factor costs O(n^1.5) and has O(n log n) entries.
     """
-
-    logdet_error = 0.0
 
     def __init__(self, matrix: Any):
         self.source = matrix = scipy.sparse.csr_array(matrix)

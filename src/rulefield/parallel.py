@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from ctypes import CDLL
 from itertools import islice
 from numbers import Integral
@@ -247,18 +247,3 @@ def in_threads(function: Callable[[Item], Answer], items: Iterable[Item], n_jobs
 def executor_of(n_jobs: int | None, client: Any = None) -> "Threads | Workers":
     """Return threads of this process, or the workers of a cluster."""
     return Threads(n_jobs) if client is None else Workers(client)
-
-
-@contextmanager
-def connected(address: str, seconds: float = 30.0) -> Iterator[Any]:
-    """Give a client of the scheduler at ``address`` (``tcp://host:8786``) for as long as the block lasts."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError("a cluster needs Dask; install it with: pip install 'rulefield[cluster]'.") from None
-    try:
-        client = Client(address, timeout=seconds)
-    except (OSError, ValueError) as error:  # TimeoutError among them
-        raise ClusterError(f"no scheduler answers at {address!r} ({_reason(error)}); check the address.") from None
-    with client:
-        yield client

@@ -15,7 +15,7 @@ from rulefield import ChainCRF
 from rulefield.datasets import make_addresses
 from rulefield.estimators.fitting import ProgressLine
 from rulefield.exceptions import ClusterError, InputError, InterruptedFitWarning
-from rulefield.parallel import Workers, connected
+from rulefield.parallel import Workers
 
 distributed = pytest.importorskip("distributed")
 X, Y = make_addresses(80, seed=5, noise=0.3)
@@ -114,26 +114,6 @@ def test_a_killed_worker_changes_nothing(own_client, corpus, here):
         crf.fit(corpus, client=own_client)
     assert killed
     assert_array_equal(crf.theta_, here["l2"])
-
-
-def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_path):
-    from rulefield.cli.options import PredictOptions, TrainOptions
-    from rulefield.cli.prediction import predict
-    from rulefield.cli.training import train
-
-    address, folder = client.scheduler.address, str(corpus.folder)
-    options = TrainOptions(scheme="none", max_iter=12, corpus=folder, cluster=address, quiet=True)
-    train(str(tmp_path / "m.rf"), options)
-    (tmp_path / "new.conll").write_text("\n\n".join("\n".join(tokens) for tokens in X))
-    for where, cluster in (("there", address), ("here", None)):
-        options = PredictOptions(jobs=1, cluster=cluster)
-        predict(str(tmp_path / "m.rf"), options, [str(tmp_path / "new.conll")], str(tmp_path / where))
-    assert (tmp_path / "there").read_text() == (tmp_path / "here").read_text()
-    with (
-        pytest.raises(ClusterError, match="no scheduler answers at 'tcp://127.0.0.1:9'"),
-        connected("tcp://127.0.0.1:9", 0.3),
-    ):
-        pass
 
 
 def test_workers_that_were_started_elsewhere_find_a_relative_folder_or_say_that_they_do_not(

@@ -5,14 +5,11 @@ A command is a function with :func:`command` above it; nothing here imports what
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
-
-FILES = "Files"
-"""A panel of the help page."""
 
 File = Annotated[
     str, typer.Argument(help="Columns, JSON lines or annotated texts; may be .gz; - for standard input.")
@@ -33,36 +30,26 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one per
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
+def _of_files(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Files")
+
+
 @dataclass(frozen=True)
 class FileOptions:
     """How a file is read."""
 
     form: Annotated[
         str,
-        typer.Option(
+        _of_files(
+            "auto (by name and content), columns, jsonl, lines, or a format of texts: doccano, label-studio, xml, ...",
             "--format",
-            help="auto (by name and content), columns, jsonl, lines, or a format of texts: doccano, label-studio, xml, ...",
-            rich_help_panel=FILES,
         ),
     ] = "auto"
-    text: Annotated[
-        str | None, typer.Option(help="Field that holds the text (Label Studio).", rich_help_panel=FILES)
-    ] = None
-    column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of texts (tables, JSON lines) or of labels (CoNLL-U).",
-            rich_help_panel=FILES,
-        ),
-    ] = None
-    encoding: Annotated[str, typer.Option(help="Encoding of the files.", rich_help_panel=FILES)] = "utf-8-sig"
+    text: Annotated[str | None, _of_files("Field that holds the text (Label Studio).")] = None
+    column: Annotated[str | None, _of_files("Column of texts (tables, JSON lines) or of labels (CoNLL-U).")] = None
+    encoding: Annotated[str, _of_files("Encoding of the files.")] = "utf-8-sig"
     apart: Annotated[
-        bool,
-        typer.Option(
-            "--apart",
-            help="XML with one element per word: keep neighbors of one label apart.",
-            rich_help_panel=FILES,
-        ),
+        bool, _of_files("XML with one element per word: keep neighbors of one label apart.", "--apart")
     ] = False
 
 
@@ -72,16 +59,15 @@ class ReadOptions(FileOptions):
 
     tokenizer: Annotated[
         str,
-        typer.Option(
-            help="How texts are cut: auto (a parser's own; train: the best by cross-validation), words, fine, whitespace, "
-            "a regular expression.",
-            rich_help_panel=FILES,
+        _of_files(
+            "How texts are cut: auto (a parser's own; train: the best by cross-validation), words, fine, whitespace, "
+            "a regular expression."
         ),
     ] = "auto"
 
 
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(ReadOptions):
     """What ``train`` is asked for, but for files."""
 
     scheme: Scheme = "auto"
@@ -107,11 +93,10 @@ class TrainOptions:
     seed: Seed = 0
     jobs: Jobs = -1
     quiet: Quiet = False
-    reading: ReadOptions = field(default_factory=ReadOptions)
 
 
 @dataclass(frozen=True)
-class PredictOptions:
+class PredictOptions(ReadOptions):
     """What ``predict`` is asked for, but for files."""
 
     rules: Rules = None
@@ -119,7 +104,6 @@ class PredictOptions:
     kbest: Annotated[int, typer.Option(help="Add the k best labelings (JSON lines only).")] = 0
     on_infeasible: OnInfeasible = "mark"
     jobs: Jobs = -1
-    reading: ReadOptions = field(default_factory=ReadOptions)
 
 
 @dataclass(frozen=True)
@@ -132,7 +116,7 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class LearnOptions:
+class LearnOptions(ReadOptions):
     """What ``rules learn`` is asked for, but for files."""
 
     rules: Annotated[str, typer.Option(help="Rules file, propose (by template), mine, or find (both).")] = "find"
@@ -141,7 +125,6 @@ class LearnOptions:
     unknown: Unknown = None
     jobs: Jobs = -1
     quiet: Quiet = False
-    reading: ReadOptions = field(default_factory=ReadOptions)
 
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -169,44 +152,19 @@ def command(name: str, *examples: str, group: typer.Typer | None = None) -> Call
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command as ``typer`` takes it: without option groups."""
     hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        annotation = hints[parameter.name]
-        parameters += (
-            _options_of(annotation)
-            if is_dataclass(annotation)
-            else [parameter.replace(annotation=annotation, kind=inspect.Parameter.KEYWORD_ONLY)]
-        )
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    for name, parameter in inspect.signature(command).parameters.items():
+        options = inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
+        parameters += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        made = {name: _grouped(group, given) for name, group in groups.items()}
-        command(**given, **made)
+    def run(**values: Any) -> None:
+        made = {
+            name: group(**{one.name: values.pop(one.name) for one in fields(group)}) for name, group in groups.items()
+        }
+        command(**values, **made)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def _options_of(group: Any) -> Iterator[inspect.Parameter]:
-    """Yield an option for each field of a group, and of the groups in it."""
-    hints = get_type_hints(group, include_extras=True)
-    for one in fields(group):
-        if is_dataclass(hints[one.name]):
-            yield from _options_of(hints[one.name])
-        else:
-            yield inspect.Parameter(
-                one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name]
-            )
-
-
-def _grouped(group: Any, given: dict[str, Any]) -> Any:
-    """Return the group made of its options, which are taken out of those given."""
-    hints = get_type_hints(group)
-    return group(
-        **{
-            one.name: _grouped(hints[one.name], given) if is_dataclass(hints[one.name]) else given.pop(one.name)
-            for one in fields(group)
-        }
-    )

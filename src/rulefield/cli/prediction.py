@@ -124,7 +124,7 @@ def predict(
 ) -> None:
     """Label new sequences (adds a last column, or the key "labels") or texts, and write them back as they came."""
     files = files or [STANDARD]
-    if options.reading.form == "auto" and are_pages(files):
+    if options.form == "auto" and are_pages(files):
         run_page_predict(model, files, output, options.rules, options.jobs)
         return
     if len(files) > 1:
@@ -138,7 +138,7 @@ def predict(
     if output != STANDARD:
         protect_inputs(output, [model, file, *rule_files(options.rules)])
     opened = open_model(model, options.jobs)
-    form = text_format(file, options.reading)
+    form = text_format(file, options)
     if form is not None and opened._kind != "joint":
         _predict_texts(opened, file, form, output, options)
     else:
@@ -148,7 +148,7 @@ def predict(
 def _predict_sequences(model: Any, file: str, output: str, options: PredictOptions) -> None:
     infeasible = Infeasible(options.on_infeasible)
     infeasible.prepare(model)
-    corpus = read_sequences(file, options.reading, labeled=False)
+    corpus = read_sequences(file, options, labeled=False)
     if options.kbest and corpus.form != "jsonl":
         raise InputError("--kbest needs JSON lines; give a .jsonl file or --format jsonl.")
     rules = read_rules(options.rules, model)
@@ -210,13 +210,13 @@ def _predict_texts(model: Any, file: str, form: str, output: str, options: Predi
 
     if options.kbest:
         raise InputError("--kbest works on tokens and labels, but the file holds texts; leave it out.")
-    parser = as_parser(model, options.reading.tokenizer)
+    parser = as_parser(model, options.tokenizer)
     infeasible = Infeasible(options.on_infeasible)
     infeasible.prepare(parser.model_)
     rules = read_rules(options.rules, parser.model_)
 
     def labeled() -> Iterator[Document]:
-        documents = iterate_texts(file, options.reading)
+        documents = iterate_texts(file, options)
         number = 0
         while portion := list(islice(documents, TEXTS)):
             parses = parser.parse_all([d.text for d in portion], rules=rules, probabilities=options.probabilities)

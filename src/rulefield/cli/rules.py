@@ -169,7 +169,7 @@ def _read_labeled(file: str, options: LearnOptions, parser: Any) -> tuple[list[A
     """Return tokens and labels of the sequences in which every label is known."""
     from rulefield.rules.finding.observed import fully_labeled
 
-    corpus = read_sequences(file, options.reading, labeled=True, unknown=options.unknown, parser=parser)
+    corpus = read_sequences(file, options, labeled=True, unknown=options.unknown, parser=parser)
     pairs = [(x, y) for x, y in zip(corpus.tokens, corpus.labels or []) if fully_labeled(y)]
     if not pairs:
         raise InputError(f"{file!r} has no sequence in which every label is known.")

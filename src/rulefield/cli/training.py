@@ -53,11 +53,11 @@ def train(
     """Learn a model from labeled sequences, or a parser from annotated texts."""
     rules = None if options.rules == LEARN else options.rules
     protect_inputs(model, [*files, *(name for name in (dev, rules, options.expect) if name)])
-    if options.reading.form == "auto" and are_pages(files):
+    if options.form == "auto" and are_pages(files):
         run_page_train(files, model, options)
     elif options.tasks is not None:
         _train_joint(files, model, dev, options)
-    elif text_format(files[0], options.reading) is not None:
+    elif text_format(files[0], options) is not None:
         _train_on_texts(files, model, dev, options)
     else:
         _train_on_sequences(files, model, dev, options)
@@ -90,10 +90,10 @@ def _check_rules(options: TrainOptions, labels: set[str], scheme: str | None) ->
 def _labeled(path: str, options: TrainOptions) -> FileContents:
     return read_corpus(
         path,
-        options.reading.form,
+        options.form,
         labeled=True,
         unknown=unknown_label(options),
-        encoding=options.reading.encoding,
+        encoding=options.encoding,
     )
 
 
@@ -129,7 +129,7 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
     _check_rules(options, {OUTSIDE, *written}, scheme)
     parser = TextParser(
         model=make_estimator(options, scheme, TokenFeatures()),
-        tokenizer=options.reading.tokenizer,
+        tokenizer=options.tokenizer,
         on_cut=options.on_cut,
     ).fit(documents)
     parser.save(model)
@@ -145,8 +145,8 @@ def _annotated(path: str, options: TrainOptions) -> list[Document]:
     """Return the texts of a file that have spans, or none on purpose; says what the file was taken for."""
     from rulefield.encode.formats import FORMATS
 
-    about = FORMATS[str(text_format(path, options.reading))].about
-    documents = read_texts(path, options.reading)
+    about = FORMATS[str(text_format(path, options))].about
+    documents = read_texts(path, options)
     kept = [document for document in documents if document.spans is not None]
     if not kept:
         raise InputError(f"{path!r} ({about}) holds no annotated text.")
@@ -175,8 +175,8 @@ def _train_joint(files: Sequence[str], model: str, dev: str | None, options: Tra
         "is for chains, but --tasks trains a joint model; leave one of them out",
     )
     tasks = parse_tasks(options.tasks)
-    contents = [read_tasks(name, options.reading, tasks, options.unknown) for name in files]
-    held_out = read_tasks(dev, options.reading, tasks, options.unknown) if dev else None
+    contents = [read_tasks(name, options, tasks, options.unknown) for name in files]
+    held_out = read_tasks(dev, options, tasks, options.unknown) if dev else None
     tokens = [sequence for one in contents for sequence in one.tokens]
     labels = [row for one in contents for row in one.labels or []]
     schemes = {}

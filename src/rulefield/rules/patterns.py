@@ -195,7 +195,8 @@ def unknown_pattern(pattern: Pattern, tables: Sequence[LabelTable]) -> str:
 
 def _unknown(text: str, tables: Sequence[LabelTable]) -> str:
     names = list(dict.fromkeys(name for table in tables for name in table.names))
-    near = hint(text, names, f"known names are {', '.join(names[:8])}.")
+    types = list(dict.fromkeys(name for table in tables for name in table.types))
+    near = hint(text, names, f"known names are {', '.join(types[:8])}.")
     prefixed = any(table.scheme is Scheme.none and any(x[1:2] == "-" for x in table.labels) for table in tables)
     scheme = ' For labels such as "B-title" give the scheme ("BIO").' if prefixed else ""
     return f"the pattern {text!r} matches no label; {near}{scheme}"

@@ -14,62 +14,44 @@ MOST_REWRITTEN_SHARE = 0.01
 """Labels, of all, that may break a scheme which the others follow."""
 
 
-def make_estimator(options: TrainOptions, scheme: str | None, features: Any) -> Any:
-    """Return a chain or a model of segments; inside a ``RuledCRF`` if rules are to be found or their weights learned."""
+def make_estimator(options: TrainOptions, scheme: Any, features: Any) -> Any:
+    """Return a chain, a model of segments or a joint model; in a ``RuledCRF`` if rules or their weights are to be found."""
     rules = read_train_rules(options)
-    learned = rules == "find" or any(rule.is_open for rule in rules or ())
-    made = _inner(options, scheme, features, None if learned else rules)
-    if not learned:
-        return made
-    from rulefield.estimators.ruled.estimator import RuledCRF
-
-    return RuledCRF(made, rules=rules, **_shared(options))
-
-
-def _inner(options: TrainOptions, scheme: str | None, features: Any, rules: Any) -> Any:
-    settings: dict[str, Any] = {
+    shared: dict[str, Any] = {"random_state": options.seed, "n_jobs": options.jobs, "verbose": progress(options.quiet)}
+    is_learned = options.tasks is None and (rules == "find" or any(rule.is_open for rule in rules or ()))
+    settings = {
         **penalties(options),
-        **_shared(options),
+        **shared,
         "scheme": scheme,
-        "rules": rules,
+        "rules": None if is_learned else rules,
         "features": features,
         "min_count": options.min_count,
         "max_iter": options.max_iter,
     }
+    estimator = _estimator(options, settings)
+    if not is_learned:
+        return estimator
+    from rulefield.estimators.ruled.estimator import RuledCRF
+
+    return RuledCRF(estimator, rules=rules, **shared)
+
+
+def _estimator(options: TrainOptions, settings: dict[str, Any]) -> Any:
     if options.segments:
         from rulefield.estimators.segments.estimator import SegmentCRF
 
         names = ("expect", "initial_label", "unknown")
         refuse_options(options, names, "works with chain models; leave it or --segments out")
         return SegmentCRF(**settings)
+    expectations = read_expectations(options)
+    if options.tasks is not None:
+        from rulefield.estimators.joint.estimator import JointCRF
+
+        del settings["l1"]
+        return JointCRF(tasks=list(settings["scheme"]), expectations=expectations, **settings)
     from rulefield.estimators.chain.estimator import ChainCRF
 
-    return ChainCRF(
-        expectations=read_expectations(options),
-        initial_label=options.initial_label,
-        **settings,
-    )
-
-
-def make_joint(options: TrainOptions, schemes: dict[str, str | None], features: Any) -> Any:
-    """Return a joint model of several tasks."""
-    from rulefield.estimators.joint.estimator import JointCRF
-
-    return JointCRF(
-        tasks=list(schemes),
-        scheme=schemes,
-        rules=read_train_rules(options),
-        l2=penalties(options)["l2"],
-        expectations=read_expectations(options),
-        features=features,
-        min_count=options.min_count,
-        max_iter=options.max_iter,
-        **_shared(options),
-    )
-
-
-def _shared(options: TrainOptions) -> dict[str, Any]:
-    return {"random_state": options.seed, "n_jobs": options.jobs, "verbose": progress(options.quiet)}
+    return ChainCRF(expectations=expectations, initial_label=options.initial_label, **settings)
 
 
 def read_train_rules(options: TrainOptions) -> Any:

@@ -8,16 +8,12 @@ from rulefield.data.limits import is_whole
 from rulefield.exceptions import InputError, LabelError
 
 UNKNOWN = "_"
-ONLY = "label"
-"""Name of the task of a file with one column of labels."""
 
 Tasks = dict[str, int | None]
 
 
-def parse_tasks(text: str | None) -> Tasks:
+def parse_tasks(text: str) -> Tasks:
     """Read ``ner=3,pos=1`` (columns, counted from 0) or ``ner,pos`` (keys of JSON lines); None is the last column."""
-    if text is None:
-        return {ONLY: None}
     tasks: Tasks = {}
     for part in text.split(","):
         name, equals, column = (piece.strip() for piece in part.partition("="))
@@ -64,7 +60,6 @@ def _from_objects(corpus: FileContents, tasks: Tasks) -> list[dict[str, Any]]:
     found = []
     for number, (tokens, record) in enumerate(zip(corpus.tokens, corpus.records), 1):
         labels = record.get("labels")
-        labels = {ONLY: labels} if list(tasks) == [ONLY] and not isinstance(labels, dict) else labels
         if not isinstance(labels, dict):
             raise InputError(f'sequence {number}: "labels" must be an object with a list for each task.')
         row = {task: labels.get(task) for task in tasks}

@@ -13,7 +13,6 @@ from rulefield.cli.models import (
     choose_features,
     choose_scheme,
     make_estimator,
-    make_joint,
     named_scheme,
     read_train_rules,
     refuse_options,
@@ -55,9 +54,7 @@ def train(
     protect_inputs(model, [*files, *(name for name in (dev, rules, options.expect) if name)])
     if options.form == "auto" and are_pages(files):
         run_page_train(files, model, options)
-    elif options.tasks is not None:
-        _train_joint(files, model, dev, options)
-    elif text_format(files[0], options) is not None:
+    elif options.tasks is None and text_format(files[0], options) is not None:
         _train_on_texts(files, model, dev, options)
     else:
         _train_on_sequences(files, model, dev, options)
@@ -69,15 +66,33 @@ def _train_on_sequences(files: Sequence[str], model: str, dev: str | None, optio
     labels = [row for one in contents for row in one.labels or []]
     held_out = _labeled(dev, options) if dev else None
     begun = perf_counter()
-    scheme = choose_scheme(labels, options)
-    _check_rules(options, {str(label) for row in labels for label in row if label is not None}, scheme)
+    scheme: Any = choose_scheme(labels, options) if options.tasks is None else _schemes(labels, options)
+    if options.tasks is None:
+        _check_rules(options, {str(label) for row in labels for label in row if label is not None}, scheme)
     crf = make_estimator(options, scheme, choose_features(tokens))
     if crf._kind == "ruled":
         _refuse_few(tokens, labels)
     crf.fit(tokens, labels)
     crf.save(model)
-    _report(options, [counted(len(tokens), "sequence"), _n_labels(crf)], crf, begun, model)
+    classes = crf.classes_ if isinstance(crf.classes_, dict) else {"": crf.classes_}
+    sizes = [f"{task} {counted(len(names), 'label')}".strip() for task, names in classes.items()]
+    _report(options, [counted(len(tokens), "sequence"), *sizes], crf, begun, model)
     _report_dev(options, dev, crf, held_out)
+
+
+def _schemes(labels: list[dict[str, Any]], options: TrainOptions) -> dict[str, str | None]:
+    """Return the scheme of each task of a joint model."""
+    if options.rules == LEARN:
+        raise InputError("--rules learn is for chains, but --tasks trains a joint model; give a rules file.")
+    names = ("l1", "initial_label", "segments")
+    refuse_options(options, names, "is for chains, but --tasks trains a joint model; leave one of them out")
+    schemes = {}
+    for task in parse_tasks(options.tasks or ""):
+        known = [row[task] for row in labels if row[task] is not None]
+        if not known:
+            raise InputError(f"no sequence has labels of the task {task!r}; see --tasks and --unknown.")
+        schemes[task] = choose_scheme(known, options)
+    return schemes
 
 
 def _check_rules(options: TrainOptions, labels: set[str], scheme: str | None) -> None:
@@ -88,13 +103,9 @@ def _check_rules(options: TrainOptions, labels: set[str], scheme: str | None) ->
 
 
 def _labeled(path: str, options: TrainOptions) -> FileContents:
-    return read_corpus(
-        path,
-        options.form,
-        labeled=True,
-        unknown=unknown_label(options),
-        encoding=options.encoding,
-    )
+    if options.tasks is not None:
+        return read_tasks(path, options, parse_tasks(options.tasks), options.unknown)
+    return read_corpus(path, options.form, labeled=True, unknown=unknown_label(options), encoding=options.encoding)
 
 
 def _refuse_few(tokens: list[Any], labels: list[Any]) -> None:
@@ -166,39 +177,7 @@ def _report_tokenizer(options: TrainOptions, parser: Any) -> None:
         say(f"tokenizer {name_of(parser._tokenizer)}; span F1 by cross-validation: {scores}")
 
 
-def _train_joint(files: Sequence[str], model: str, dev: str | None, options: TrainOptions) -> None:
-    if options.rules == LEARN:
-        raise InputError("--rules learn is for chains, but --tasks trains a joint model; give a rules file.")
-    refuse_options(
-        options,
-        ("l1", "initial_label"),
-        "is for chains, but --tasks trains a joint model; leave one of them out",
-    )
-    tasks = parse_tasks(options.tasks)
-    contents = [read_tasks(name, options, tasks, options.unknown) for name in files]
-    held_out = read_tasks(dev, options, tasks, options.unknown) if dev else None
-    tokens = [sequence for one in contents for sequence in one.tokens]
-    labels = [row for one in contents for row in one.labels or []]
-    schemes = {}
-    for task in tasks:
-        known = [row[task] for row in labels if row[task] is not None]
-        if not known:
-            raise InputError(f"no sequence has labels of the task {task!r}; see --tasks and --unknown.")
-        schemes[task] = choose_scheme(known, options)
-    crf = make_joint(options, schemes, choose_features(tokens))
-    begun = perf_counter()
-    crf.fit(tokens, labels)
-    crf.save(model)
-    sizes = [f"{task} {counted(len(classes), 'label')}" for task, classes in crf.classes_.items()]
-    _report(options, [counted(len(tokens), "sequence"), *sizes], crf, begun, model)
-    _report_dev(options, dev, crf, held_out)
-
-
 # --- what is said at the end ------------------------------------------------------------------------
-
-
-def _n_labels(crf: Any) -> str:
-    return counted(len(crf.classes_), "label")
 
 
 def _report(options: TrainOptions, sizes: list[str], crf: Any, begun: float, path: str) -> None:

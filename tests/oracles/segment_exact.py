@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.inference.result import Status
-from rulefield.inference.sequences.segments.exact import as_parts, as_roles, empty_counts
+from rulefield.inference.sequences.segments.exact import as_parts, as_roles
 from rulefield.kernels.segments.best import best_segments_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.problem.segments import SegmentPotentials
@@ -77,6 +77,6 @@ def best_segmentation(potentials: SegmentPotentials) -> SegmentResult:
 def segment_marginals(potentials: SegmentPotentials) -> SegmentMarginals:
     """Return the log partition function over all segmentations and the expected parts. Exact; cost of Viterbi."""
     parts = as_parts(potentials)
-    counts, total = empty_counts(parts), np.empty(1)
-    segment_sums_batch(parts, np.array([0, potentials.n_steps]), np.ones(1), counts, total)
+    counts, total = parts.zeros(), np.empty(1)
+    segment_sums_batch(as_roles(parts), np.array([0, potentials.n_steps]), np.ones(1), counts, total)
     return SegmentMarginals(float(total[0]), *counts[:6])

@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.inference.sequences.segments.exact import empty_counts
-from rulefield.kernels.segments.parts import gold_parts_batch
+from rulefield.inference.sequences.segments.exact import as_roles
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.learning.chain.likelihood import as_rates
 from rulefield.learning.fit_log import penalized
@@ -23,7 +22,6 @@ class SegmentShard:
 
     sequences: Sequences
     rows: CsrRows
-    gold: Segmentation
     matches: SpanMatches
     weight: np.ndarray
 
@@ -64,9 +62,9 @@ class SegmentLikelihood:
         model.check_gold(gold)
         self.model, self.l2, self.threads = model, float(l2), Threads(n_jobs)
         weight = as_rates(sample_weight, len(sequences))
-        self._shards = list(
-            _shards(sequences, gold, matches or SpanMatches.none(), weight, model.n_labels * model.max_length)
-        )
+        matches = matches or SpanMatches.none()
+        self._gold = model.features(gold, sequences, matches, weight)
+        self._shards = list(_shards(sequences, matches, weight, model.n_labels * model.max_length))
 
     @property
     def size(self) -> int:
@@ -75,26 +73,24 @@ class SegmentLikelihood:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``."""
-        return penalized(self.threads.map(lambda shard: self._shard(theta, shard), self._shards), theta, self.l2)
+        parts = self.threads.map(lambda shard: self._shard(theta, shard), self._shards)
+        value, gradient = penalized(parts, theta, self.l2)
+        return value - float(self._gold @ theta), gradient - self._gold
 
     def value(self, theta: np.ndarray) -> float:
         """Value at ``theta``."""
         return self.value_and_gradient(theta)[0]
 
     def _shard(self, theta: np.ndarray, shard: SegmentShard) -> tuple[float, np.ndarray]:
-        data, n = shard.sequences, len(shard.sequences)
-        parts = self.model.parts(theta, data, shard.rows, shard.matches)
-        counts = empty_counts(parts)
-        totals, scores = np.empty(n), np.empty(n)
-        segment_sums_batch(parts, data.offsets, shard.weight, counts, totals)
-        gold_parts_batch(parts, data.offsets, shard.gold.opens, shard.gold.labels, shard.weight, counts, scores)
-        gradient = self.model.pullback(counts, data, shard.rows, shard.matches)
-        return float(shard.weight @ (totals - scores)), gradient
+        """Weighted sum of log partition functions, and expected features."""
+        parts, totals = self.model.parts(theta, shard.sequences, shard.rows, shard.matches), np.empty(len(shard.weight))
+        counts = parts.zeros()
+        segment_sums_batch(as_roles(parts), shard.sequences.offsets, shard.weight, counts, totals)
+        features = self.model.pullback(counts, shard.sequences, shard.rows, shard.matches)
+        return float(shard.weight @ totals), features
 
 
-def _shards(
-    sequences: Sequences, gold: Segmentation, matches: SpanMatches, weight: np.ndarray, scores: int
-) -> Iterator[SegmentShard]:
+def _shards(sequences: Sequences, matches: SpanMatches, weight: np.ndarray, scores: int) -> Iterator[SegmentShard]:
     """Cut the data into runs of sequences; ``scores`` is the work of one token."""
     bounds = shard_bounds(sequences.lengths, scores).astype(np.int64).tolist()
     for first, last in pairwise(bounds):
@@ -102,7 +98,6 @@ def _shards(
         yield SegmentShard(
             sequences[first:last],
             csr_rows(sequences[first:last].entries, 0, tokens.stop - tokens.start),
-            Segmentation(gold.opens[tokens], gold.labels[tokens]),
             matches.within(tokens.start, tokens.stop),
             weight[first:last],
         )

@@ -9,9 +9,8 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, flags, index
-from rulefield.kernels.segments.parts import SegmentParts
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
-from rulefield.problem.segments import SegmentPotentials, Spans
+from rulefield.problem.segments import SegmentParts, SegmentPotentials, Spans
 
 
 @dataclass(frozen=True)
@@ -240,6 +239,26 @@ class SegmentModel:
         of_span = gradient[get["span"]].reshape(-1, self.n_labels)
         np.add.at(of_span, matches.feature, counts.span)
         return gradient
+
+    def features(
+        self, gold: Segmentation, sequences: Sequences, matches: SpanMatches, weight: np.ndarray
+    ) -> np.ndarray:
+        """Theta-shaped features of given segmentations; those of a sequence count ``weight`` (n_sequences,) times."""
+        rows = csr_rows(sequences.entries, 0, sequences.n_tokens)
+        counts = self.parts(np.zeros(self.size), sequences, rows, matches).zeros()
+        times = np.repeat(weight, sequences.lengths)
+        labels, starts, ends = gold.labels, gold.starts, gold.ends
+        inner = np.setdiff1d(starts, ends_of(sequences)[0])
+        counts.token[np.arange(len(labels)), labels] = times
+        counts.first[starts, labels[starts]] = times[starts]
+        counts.last[ends, labels[ends]] = times[ends]
+        np.add.at(counts.length, (gold.lengths - 1, labels[starts]), times[starts])
+        np.add.at(counts.pairwise, (labels[inner - 1], labels[inner]), times[inner])
+        ending = np.zeros(len(labels), np.int64)
+        ending[ends] = gold.lengths
+        held = np.flatnonzero(ending[matches.end] == matches.length)
+        counts.span[held, labels[matches.end[held]]] = times[matches.end[held]]
+        return self.pullback(counts, sequences, rows, matches)
 
     def potentials(
         self, theta: np.ndarray, sequences: Sequences, i: int, matches: SpanMatches | None = None

@@ -2,12 +2,34 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.kernels.segments.best import spelled_score
-from rulefield.problem.chain_rules import CompiledRule
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+
+
+class SegmentParts(NamedTuple):
+    """Scores of the parts of segmentations of all sequences or, in the same shapes, how often parts are expected.
+
+    token, first, last (n_tokens, m); length (max_length, m); pairwise (m, m); span (n_spans, m), where the spans that
+    end at token e are ``span_ptr[e] : span_ptr[e + 1]`` and have ``span_length`` tokens.
+    """
+
+    token: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    length: np.ndarray
+    pairwise: np.ndarray
+    span: np.ndarray
+    span_ptr: np.ndarray
+    span_length: np.ndarray
+
+    def zeros(self) -> "SegmentParts":
+        """Return zeros in the same shapes, for expected counts."""
+        return SegmentParts(*map(np.zeros_like, self[:6]), self.span_ptr, self.span_length)
 
 
 @dataclass(frozen=True)
@@ -186,9 +208,6 @@ class Spelling:
         return opens, self.type_of[labels]
 
 
-_EVERYTHING = np.zeros((0, 0), bool)
-
-
 @dataclass(frozen=True)
 class SegmentProblem:
     """Potentials and rules of one sequence that is cut into segments: what a segment engine is given.
@@ -208,15 +227,14 @@ class SegmentProblem:
     rules: tuple[CompiledRule, ...] = ()
     allowed: np.ndarray | None = None
 
+    @property
+    def chain_of_nothing(self) -> ChainProblem:
+        """The same rules on a chain without tokens, for a sequence that has none."""
+        m = self.spelling.n_labels
+        return ChainProblem(ChainPotentials(np.zeros((0, m)), np.zeros((m, m))), self.rules)
+
     def score(self, labels: np.ndarray) -> float:
         """Score of the segmentation that token labels (n_steps,) spell; ``-inf`` if it is forbidden."""
-        p, spans, words = self.potentials, self.potentials.spans, self.spelling
-        allowed = _EVERYTHING if self.allowed is None else self.allowed
-        arrays = p.token, p.first, p.last, p.length, p.pairwise, spans.start, spans.length, spans.score
-        return float(spelled_score(*arrays, words.type_of, words.goes_on, allowed, labels))
-
-    def defined_score(self, labels: np.ndarray) -> float:
-        """Return the same from the definition, in code that no engine shares: the checker's."""
         opens, types = self.spelling.read(labels)
         starts = np.flatnonzero(opens)
         lengths = np.diff(np.append(starts, len(labels)))

@@ -23,7 +23,6 @@ from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode as decode_chain
 from rulefield.inference.sequences.segments.decode import ENGINES, decode
-from rulefield.inference.sequences.segments.prepare import PreparedSegments
 from rulefield.inference.sequences.segments.search import SegmentSearch
 from rulefield.inference.sequences.segments.sums import segment_chances
 from rulefield.inference.sequences.sums import IMPOSSIBLE, Question
@@ -158,7 +157,7 @@ def test_a_long_sequence_is_proved():
     window = SegmentSearch(replace(problem, rules=())).window(-np.inf, 10**7)
     whole = ChainProblem(window.chain, tuple(rule.relabeled(window.stands) for rule in problem.rules))
     auto, program = decode(problem), decode_chain(whole, "milp")
-    shift = SegmentSearch(problem).prepared.shift
+    shift = SegmentSearch(problem).shift
     assert auto.status is program.status is Status.optimal
     assert_allclose(auto.objective, program.objective + shift, atol=1e-6)
     assert not any(np.isinf(b.cost) for b in auto.broken)
@@ -343,17 +342,14 @@ def check_relaxed(problem, result):
     assert_allclose(result.objective, result.score - soft, atol=1e-6)
 
 
-@pytest.mark.parametrize("part", ["objective", "amounts"])
+@pytest.mark.parametrize("part", ["cost", "amounts"])
 def test_a_wrong_claim_is_withheld(monkeypatch, part):
     """What an engine thinks of its answer is held against the definition on every answer."""
     rng = np.random.default_rng(3)
     problems = [random_segment_problem(rng) for _ in range(20)]
-    plain = getattr(PreparedSegments, part)
-    wrong = {
-        "objective": lambda self, *args: plain(self, *args) + 0.01,
-        "amounts": lambda self, labels: plain(self, labels) * 0,
-    }
-    monkeypatch.setattr(PreparedSegments, part, wrong[part])
+    plain = getattr(SegmentSearch, part)
+    wrong = {"cost": lambda self, amounts: plain(self, amounts) - 0.01, "amounts": lambda self, y: plain(self, y) * 0}
+    monkeypatch.setattr(SegmentSearch, part, wrong[part])
     withheld = 0
     for problem in problems:
         try:

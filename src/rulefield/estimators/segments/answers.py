@@ -15,18 +15,15 @@ from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_segments
 from rulefield.inference.result import Result
 from rulefield.inference.sequences.segments.decode import decode
-from rulefield.inference.sequences.segments.exact import as_roles, empty_counts
+from rulefield.inference.sequences.segments.exact import as_roles
 from rulefield.inference.sequences.segments.sums import segment_chances
-from rulefield.inference.sequences.sums import Chances, chances_of
+from rulefield.inference.sequences.sums import Chances
 from rulefield.kernels.segments.best import best_segments_batch
-from rulefield.kernels.segments.parts import SegmentParts, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel
 from rulefield.parallel import in_threads, shard_bounds
-from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.chain_rules import ChainProblem
-from rulefield.problem.segments import SegmentPotentials, SegmentProblem, Spans
+from rulefield.problem.segments import SegmentParts, SegmentPotentials, SegmentProblem, Spans
 from rulefield.rules import RuleCompiler
 
 
@@ -59,12 +56,11 @@ class SegmentDecoder:
 
     def log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
         """Return the log-probability of each sequence's segments, (n_sequences,)."""
-        found, begin = [], 0
-        for run in self._runs(data):
-            stop = begin + run.sequences.n_tokens
-            found.append(self._log_likelihood(run, Segmentation(gold.opens[begin:stop], gold.labels[begin:stop])))
-            begin = stop
-        return np.concatenate(found)
+        totals = np.concatenate(in_threads(lambda run: self._sums(run, False)[1], self._runs(data), self.n_jobs))
+        ends = pairwise(data.sequences.offsets.tolist())
+        cut = [Segmentation(gold.opens[first:last], gold.labels[first:last]) for first, last in ends]
+        scores = [p.score(own.lengths, own.labels[own.starts]) for p, own in zip(self.potentials(data), cut)]
+        return np.array(scores) - totals
 
     def _best(self, data: SegmentData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n = data.sequences.n_tokens
@@ -72,19 +68,12 @@ class SegmentDecoder:
         best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, labels, scores)
         return opens, labels, scores
 
-    def _log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
-        _, totals, parts = self._sums(data, False)
-        scores = np.empty(len(totals))
-        ignored, unweighted = empty_counts(parts), np.zeros(len(totals))
-        gold_parts_batch(parts, data.sequences.offsets, gold.opens, gold.labels, unweighted, ignored, scores)
-        return scores - totals
-
-    def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray, SegmentParts]:
-        """Return expected parts (zeros unless ``marginals``), log partition functions, and scores of parts."""
+    def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray]:
+        """Return expected parts (zeros unless ``marginals``) and log partition functions."""
         parts, totals = self._parts(data), np.empty(len(data.sequences))
-        counts = empty_counts(parts) if marginals else parts._replace(token=parts.token[:0])
-        segment_sums_batch(parts, data.sequences.offsets, np.ones(len(totals)), counts, totals)
-        return counts, totals, parts
+        counts = parts.zeros() if marginals else parts._replace(token=parts.token[:0])
+        segment_sums_batch(as_roles(parts), data.sequences.offsets, np.ones(len(totals)), counts, totals)
+        return counts, totals
 
     def _parts(self, data: SegmentData) -> SegmentParts:
         rows = csr_rows(data.sequences.entries, 0, data.sequences.n_tokens)
@@ -146,12 +135,7 @@ class SegmentAnswers(Answers[SegmentProblem]):
         """Sum over the segmentations of each sequence."""
 
         def one(i: int) -> Chances:
-            problem = self.problem(batch, i)
-            if problem.potentials.n_steps == 0:
-                m = problem.spelling.n_labels
-                empty = ChainPotentials(np.zeros((0, m)), np.zeros((m, m)))
-                return chances_of(ChainProblem(empty, problem.rules), ask(i, i + 1))
-            return segment_chances(problem, ask(i, i + 1), tolerance)
+            return segment_chances(self.problem(batch, i), ask(i, i + 1), tolerance)
 
         return in_threads(one, range(len(batch)), self.n_jobs)
 

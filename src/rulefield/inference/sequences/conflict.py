@@ -161,7 +161,7 @@ def _judge(problem: Problem, labels: np.ndarray) -> Judged:
     if isinstance(problem, ChainProblem):
         return judge_labeling(problem, labels)
     broken, cost = rules_broken(problem.rules, labels, problem.spelling.n_labels)
-    score = problem.defined_score(labels) if len(labels) else 0.0
+    score = problem.score(labels) if len(labels) else 0.0
     return Judged(score, score - cost, broken, 0.0)
 
 

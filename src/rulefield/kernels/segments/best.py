@@ -17,11 +17,9 @@ MIDDLE, OPENING, CLOSING, SINGLE = 0, 1, 2, 3
 
 
 class RoleScores(NamedTuple):
-    """Scores of segments of m types, token by token.
+    """Scores of segments of m types, token by token, as in :class:`rulefield.problem.segments.SegmentParts`.
 
-    role (4, n_tokens, m): of a token in the middle of a segment, opening it, closing it, and alone in it; length
-    (max_length, m) and pairwise (m, m) as in :class:`rulefield.problem.segments.SegmentPotentials`; span (n_spans, m),
-    where the spans that end at token e are ``span_ptr[e] : span_ptr[e + 1]`` and have ``span_length`` tokens.
+    role (4, n_tokens, m): of a token in the middle of a segment, opening it, closing it, and alone in it.
     """
 
     role: np.ndarray
@@ -132,36 +130,3 @@ def longest_of(offsets):
     for i in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
     return longest
-
-
-@kernel
-def spelled_score(
-    token, first, last, length, pairwise, span_start, span_length, span, type_of, goes_on, allowed, labels
-):
-    """Score of the segmentation that token labels spell; ``-inf`` where it is forbidden.
-
-    ``type_of`` and ``goes_on`` as in :class:`rulefield.problem.segments.Spelling`; ``allowed`` (n, labels), or empty.
-    """
-    n = len(labels)
-    sizes = np.zeros(n, np.int64)  # of the segment that begins here
-    total = 0.0
-    begin = 0
-    for t in range(n):
-        y = type_of[labels[t]]
-        if len(allowed) > 0 and not allowed[t, labels[t]]:
-            return -np.inf
-        total += token[t, y]
-        if t == 0 or not goes_on[labels[t - 1], labels[t]]:
-            begin = t
-            total += first[t, y]
-            if t > 0:
-                total += pairwise[type_of[labels[t - 1]], y]
-        if t == n - 1 or not goes_on[labels[t], labels[t + 1]]:
-            sizes[begin] = t - begin + 1
-            if sizes[begin] > len(length):
-                return -np.inf
-            total += last[t, y] + length[t - begin, y]
-    for k in range(len(span_start)):
-        if sizes[span_start[k]] == span_length[k]:
-            total += span[k, type_of[labels[span_start[k]]]]
-    return total

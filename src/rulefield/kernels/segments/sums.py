@@ -1,7 +1,7 @@
 """Sums over segmentations: log partition functions and expected parts. O(n m (max_length + m)).
 
-Shapes as in :mod:`rulefield.kernels.segments.parts`. Sums over the label before are matrix-vector products, as in
-:mod:`rulefield.kernels.chain.sums`, and are taken again in log space where they come out too small to trust.
+Shapes as in :mod:`rulefield.kernels.segments.best`. Sums over the label before are matrix-vector products, as in
+:mod:`rulefield.kernels.chain.sums`, and are taken again in log space if they come out too small to trust.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,7 @@ import numpy as np
 
 from rulefield.kernels.chain.sums import SAFE_SUM, advance_sum, exponentials, flip, highest, log_sum
 from rulefield.kernels.jit import kernel
-from rulefield.kernels.segments.best import longest_of
-from rulefield.kernels.segments.parts import ending_parts
+from rulefield.kernels.segments.best import ending_segments, longest_of
 
 # exp of less is below 1e-19: a thousand of them change no digit of a sum that holds a 1
 NEGLIGIBLE = -45.0
@@ -26,11 +25,12 @@ class SegmentSteps(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space: enter and alpha (longest + 1, m), inside (max_length, m), and four rows (m,)."""
+    """Work space: enter and alpha (longest + 1, m), inside and tail (max_length, m), and four rows (m,)."""
 
     enter: np.ndarray
     alpha: np.ndarray
     inside: np.ndarray
+    tail: np.ndarray
     run: np.ndarray
     total: np.ndarray
     work: np.ndarray
@@ -38,14 +38,14 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def sum_forward(parts, steps, begin, n, scratch):
+def sum_forward(scores, steps, begin, n, scratch):
     """Fill the logarithms of the sums behind ``fill_forward``'s maxima; return the log partition function. n > 0."""
     enter, alpha, inside, run, total = scratch.enter, scratch.alpha, scratch.inside, scratch.run, scratch.total
     m = np.uint64(run.shape[0])
     for y in range(m):
         enter[0, y] = 0.0
     for t in range(n):
-        rows = ending_parts(parts, begin, begin + t, run, inside)
+        rows = ending_segments(scores, begin, begin + t, run, inside, scratch.tail)
         for y in range(m):
             run[y], total[y] = -np.inf, 0.0
         for d in range(rows):
@@ -62,14 +62,14 @@ def sum_forward(parts, steps, begin, n, scratch):
         top = highest(alpha[t])
         for y in range(m):
             run[y] = alpha[t, y] - top if top > -np.inf else -np.inf
-        advance_sum(run, parts.pairwise, steps.powers, steps.top, scratch.nothing, scratch.work, enter[t + 1])
+        advance_sum(run, scores.pairwise, steps.powers, steps.top, scratch.nothing, scratch.work, enter[t + 1])
         for y in range(m):
             enter[t + 1, y] += top
     return log_sum(alpha[n - 1])
 
 
 @kernel
-def neighbors_backward(parts, steps, before, after, share, last, pairwise, scratch):
+def neighbors_backward(scores, steps, before, after, share, last, pairwise, scratch):
     """Spread the chance ``share`` (m,) that a segment of each label begins over the labels before it.
 
     ``before`` is the row alpha of the last token before, ``after`` the row ``enter`` of the segment's first token.
@@ -94,7 +94,7 @@ def neighbors_backward(parts, steps, before, after, share, last, pairwise, scrat
                 total[label] += flipped[y, label] * ratio[y]
         elif share[y] > 0.0:
             for label in range(m):
-                p = share[y] * np.exp(before[label] + parts.pairwise[label, y] - after[y])
+                p = share[y] * np.exp(before[label] + scores.pairwise[label, y] - after[y])
                 pairwise[label, y] += p
                 last[label] += p
     for label in range(m):
@@ -105,7 +105,7 @@ def neighbors_backward(parts, steps, before, after, share, last, pairwise, scrat
 
 
 @kernel
-def sum_backward(parts, steps, begin, n, scratch, weight, counts):
+def sum_backward(scores, steps, begin, n, scratch, weight, counts):
     """Add ``weight`` x the expected parts of one feasible sequence to ``counts`` (its token rows come in as 0).
 
     The sums are walked back as conditional probabilities (which segment ended here, which label came before it),
@@ -121,11 +121,11 @@ def sum_backward(parts, steps, begin, n, scratch, weight, counts):
         e = begin + t
         if step > 0:
             share, last = counts.first[e + 1], counts.last[e]
-            neighbors_backward(parts, steps, alpha[t], enter[t + 1], share, last, counts.pairwise, scratch)
+            neighbors_backward(scores, steps, alpha[t], enter[t + 1], share, last, counts.pairwise, scratch)
         for y in range(m):
             later = 0.0 if step == 0 else counts.token[e + 1, y] - counts.first[e + 1, y]
             counts.token[e, y] = max(0.0, later) + counts.last[e, y]
-        rows = ending_parts(parts, begin, e, scratch.run, inside)
+        rows = ending_segments(scores, begin, e, scratch.run, inside, scratch.tail)
         for d in range(rows):
             for y in range(m):
                 share_y = counts.last[e, y]
@@ -134,28 +134,29 @@ def sum_backward(parts, steps, begin, n, scratch, weight, counts):
                 inside[d, y] = p
                 counts.first[e - d, y] += p
                 counts.length[d, y] += p
-        for k in range(parts.span_ptr[e], parts.span_ptr[e + 1]):
-            d = parts.span_length[k] - 1
+        for k in range(scores.span_ptr[e], scores.span_ptr[e + 1]):
+            d = scores.span_length[k] - 1
             if d < rows:
                 for y in range(m):
                     counts.span[k, y] += inside[d, y]
 
 
 @kernel
-def segment_sums_batch(parts, offsets, weight, counts, log_partition):
-    """Fill log_partition (n_sequences,) and, where ``counts`` has token rows, the expected parts of all sequences.
+def segment_sums_batch(scores, offsets, weight, counts, log_partition):
+    """Fill log_partition (n_sequences,) and, if ``counts`` has token rows, the expected parts of all sequences.
 
     ``counts`` comes in as zeros; ``weight`` (n_sequences,) scales the counts of a sequence. Infeasible sequences have
     ``-inf`` and count nothing.
     """
-    longest, m = longest_of(offsets), parts.token.shape[1]
-    pairwise = parts.pairwise.reshape(1, m, m)
+    longest, m = longest_of(offsets), scores.role.shape[2]
+    pairwise = scores.pairwise.reshape(1, m, m)
     tops, powers = exponentials(pairwise)
     steps = SegmentSteps(tops[0], powers[0], flip(powers)[0])
     scratch = Scratch(
         np.empty((longest + 1, m)),
         np.empty((longest + 1, m)),
-        np.empty(parts.length.shape),
+        np.empty(scores.length.shape),
+        np.empty(scores.length.shape),
         np.empty(m),
         np.empty(m),
         np.empty(m),
@@ -165,6 +166,6 @@ def segment_sums_batch(parts, offsets, weight, counts, log_partition):
         begin, n = offsets[i], offsets[i + 1] - offsets[i]
         log_partition[i] = 0.0
         if n > 0:
-            log_partition[i] = sum_forward(parts, steps, begin, n, scratch)
+            log_partition[i] = sum_forward(scores, steps, begin, n, scratch)
             if counts.token.shape[0] > 0 and log_partition[i] > -np.inf and weight[i] > 0.0:
-                sum_backward(parts, steps, begin, n, scratch, weight[i], counts)
+                sum_backward(scores, steps, begin, n, scratch, weight[i], counts)

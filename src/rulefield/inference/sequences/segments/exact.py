@@ -3,9 +3,8 @@
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.kernels.segments import best as kernels
-from rulefield.kernels.segments.parts import COUNTED, SegmentParts
-from rulefield.problem.segments import SegmentPotentials
+from rulefield.kernels.segments.best import CLOSING, MIDDLE, OPENING, SINGLE, RoleScores
+from rulefield.problem.segments import SegmentParts, SegmentPotentials
 
 
 def as_parts(potentials: SegmentPotentials) -> SegmentParts:
@@ -14,32 +13,20 @@ def as_parts(potentials: SegmentPotentials) -> SegmentParts:
     ends = p.spans.start + p.spans.length - 1
     if np.any(np.diff(ends) < 0) or (len(ends) and (p.spans.start.min() < 0 or ends.max() >= p.n_steps)):
         raise InputError(f"spans must be sorted by their end and lie within the {p.n_steps} tokens.")
-    return SegmentParts(
-        token=_scores("token", p.token),
-        first=_scores("first", p.first),
-        last=_scores("last", p.last),
-        length=_scores("length", p.length),
-        pairwise=_scores("pairwise", p.pairwise),
-        span=_scores("spans.score", p.spans.score),
-        span_ptr=np.searchsorted(ends, np.arange(p.n_steps + 1)).astype(np.int64),
-        span_length=p.spans.length.astype(np.int64),
-    )
+    names = ("token", "first", "last", "length", "pairwise")
+    scores = (_scores(name, getattr(p, name)) for name in names)
+    pointer = np.searchsorted(ends, np.arange(p.n_steps + 1)).astype(np.int64)
+    return SegmentParts(*scores, _scores("spans.score", p.spans.score), pointer, p.spans.length.astype(np.int64))
 
 
-def as_roles(parts: SegmentParts) -> kernels.RoleScores:
-    """Return what tokens score in each role of a segment, for ``best_segments``."""
+def as_roles(parts: SegmentParts) -> RoleScores:
+    """Return what tokens score in each role of a segment."""
     role = np.empty((4, *parts.token.shape))
-    role[kernels.MIDDLE] = parts.token
-    np.add(parts.token, parts.first, out=role[kernels.OPENING])
-    np.add(parts.token, parts.last, out=role[kernels.CLOSING])
-    np.add(role[kernels.OPENING], parts.last, out=role[kernels.SINGLE])
-    return kernels.RoleScores(role, parts.length, parts.pairwise, parts.span, parts.span_ptr, parts.span_length)
-
-
-def empty_counts(parts: SegmentParts) -> SegmentParts:
-    """Return zeros in the shapes of ``parts``, for expected counts."""
-    zeros = {name: np.zeros_like(getattr(parts, name)) for name in COUNTED}
-    return parts._replace(**zeros)
+    role[MIDDLE] = parts.token
+    np.add(parts.token, parts.first, out=role[OPENING])
+    np.add(parts.token, parts.last, out=role[CLOSING])
+    np.add(role[OPENING], parts.last, out=role[SINGLE])
+    return RoleScores(role, *parts[3:])
 
 
 def _scores(name: str, array: np.ndarray) -> np.ndarray:

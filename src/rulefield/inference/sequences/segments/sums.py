@@ -18,6 +18,7 @@ from rulefield.inference.sequences.sums import (
     WITHIN,
     Chances,
     Question,
+    chances_of,
     token_kinds,
 )
 from rulefield.kernels.chain_walk import LEAST_SHARE
@@ -42,8 +43,10 @@ LATTICE_NODES = 2_000_000
 def segment_chances(
     problem: SegmentProblem, question: Question = SUM_ONLY, tolerance: float = 0.0, most_nodes: int = MOST_NODES
 ) -> Chances:
-    """Sum over the segmentations of one sequence with at least one token; labels are those of its spelling."""
+    """Sum over the segmentations of one sequence; labels are those of its spelling."""
     n, m, k = problem.potentials.n_steps, problem.spelling.n_labels, question.k
+    if n == 0:
+        return chances_of(problem.chain_of_nothing, question)
     draws = len(question.uniform) // n
     found = Chances(
         np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, m)),
@@ -58,13 +61,13 @@ def segment_chances(
     if not k and not draws and not len(question.spans):
         dense = _by_machine(search, lattice, ahead, total, tolerance, found.node)
         if dense is not None:
-            found.log_partition[0], found.error[0] = dense[0] + search.prepared.shift, dense[1]
+            found.log_partition[0], found.error[0] = dense[0] + search.shift, dense[1]
             found.reason[0] = WITHIN if dense[1] > 0 else EXACT
             return found
     ruled = _under_rules(search, lattice, ahead, total, tolerance, most_nodes, k)
     if ruled.log_mass == -np.inf:
         return found
-    found.log_partition[0] = ruled.log_mass + search.prepared.shift
+    found.log_partition[0] = ruled.log_mass + search.shift
     found.error[0], found.reason[0] = ruled.left_out, WITHIN if ruled.left_out > 0 else EXACT
     mass = node_masses(ruled.walk)
     walk_marginals(ruled.walk, mass, found.node)
@@ -81,7 +84,7 @@ def _lattice(search: SegmentSearch) -> tuple[Lattice, np.ndarray, float]:
     lattice = search.lattice(-np.inf, LATTICE_NODES)
     if lattice is None:
         raise InputError(
-            f"the segment lattice of {search.prepared.problem.potentials.n_steps} tokens has more than {LATTICE_NODES} "
+            f"the segment lattice of {search.problem.potentials.n_steps} tokens has more than {LATTICE_NODES} "
             "nodes; fit with a smaller max_length."
         )
     ahead = np.empty(len(lattice.label))
@@ -95,10 +98,8 @@ def _by_machine(
 
     None if the rules need too many states, or leave too little.
     """
-    prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
-    terms = np.array(prepared.terms, np.int64).reshape(-1, 4)
-    kinds, kind = token_kinds(terms, prepared.classes.ravel(), np.array([0, len(lattice.layer) - 1]))
-    machine: Machine = machine_of(prepared.tables, terms, kinds, m)
+    kinds, kind = token_kinds(search.terms, search.classes.ravel(), np.array([0, len(lattice.layer) - 1]))
+    machine: Machine = machine_of(search.tables, search.terms, kinds, search.m)
     if not machine.fits or len(lattice.label) * len(machine.end) > MOST_DENSE:
         return None
     loss = 0.5 * tolerance
@@ -126,14 +127,13 @@ def _under_rules(
     k: int,
 ) -> Ruled:
     """Multiply the whole segment lattice by its rules; ``log_mass`` is that of all segmentations, shifted."""
-    prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
-    terms, slots = np.array(prepared.terms, np.int64).reshape(-1, 4), slots_of(prepared.tables)
+    rules = search.tables, search.terms, search.classes, search.m, *slots_of(search.tables)
     wanted, loss = tolerance, 0.5 * tolerance
     best, chance = np.zeros((k, len(lattice.layer) - 1), np.int64), np.zeros(k)
     for attempt in range(ATTEMPTS):
         loss = 0.0 if attempt == ATTEMPTS - 1 else loss
         walk = lattice_walk(lattice, ahead, total, loss)
-        ruled = under_rules(walk, prepared.tables, terms, prepared.classes, m, *slots, loss, most_nodes, False)
+        ruled = under_rules(walk, *rules, loss, most_nodes, False)
         if ruled.left_out == 0.0 or ruled.full:
             break
         if ruled.log_mass > -np.inf:

@@ -83,7 +83,10 @@ class SegmentLikelihood:
 
     def _shard(self, theta: np.ndarray, shard: SegmentShard) -> tuple[float, np.ndarray]:
         """Weighted sum of log partition functions, and expected features."""
-        parts, totals = self.model.parts(theta, shard.sequences, shard.rows, shard.matches), np.empty(len(shard.weight))
+        parts, totals = (
+            self.model.parts(theta, shard.sequences, shard.rows, shard.matches),
+            np.empty(len(shard.weight)),
+        )
         counts = parts.zeros()
         segment_sums_batch(as_roles(parts), shard.sequences.offsets, shard.weight, counts, totals)
         features = self.model.pullback(counts, shard.sequences, shard.rows, shard.matches)

@@ -228,20 +228,19 @@ def structure_of(
     permitted = permitted_masks(allowed, n_labels)
     rows = csr_rows(sequences.entries, 0, sequences.entries.shape[0])
     n_features = sequences.entries.shape[1]
-    ends = seen_ends(labels)
     pairs = (
         PairTable.full(n_features, n_labels)
         if all_states
         else PairTable.seen(rows, n_features, known_sets(labels), n_labels, min_count)
     )
-    return Structure(
-        pairs=pairs,
-        transitions=permitted[0].copy() if all_transitions else seen_steps(labels) & permitted[0],
-        start=permitted[1].copy() if all_transitions else ends[0] & permitted[1],
-        end=permitted[2].copy() if all_transitions else ends[1] & permitted[2],
-        step_pairs=_step_pairs(rows, n_features, labels, permitted[0], transition_features, min_count),
-        allowed=permitted,
-    )
+    steps = _step_pairs(rows, n_features, labels, permitted[0], transition_features, min_count)
+    return _structure(pairs, permitted, None if all_transitions else (seen_steps(labels), *seen_ends(labels)), steps)
+
+
+def _structure(pairs: PairTable, permitted: Allowed, seen: Allowed | None, steps: PairTable) -> Structure:
+    """Return the weights of what was seen (None: of everything) as far as it is permitted."""
+    weighted = (mask.copy() if seen is None else mask & seen[k] for k, mask in enumerate(permitted))
+    return Structure(pairs, *weighted, steps, permitted)
 
 
 def label_masks(labels: Labels) -> np.ndarray:
@@ -318,16 +317,11 @@ def _step_pairs(
     m = labels.n_labels
     if features is None or len(features) == 0:
         return PairTable.empty(n_features, m * m)
-    chosen = np.zeros(n_features, bool)
-    chosen[np.asarray(features)] = True
     arrive, masks = _arrivals(labels.offsets), label_masks(labels)
     steps = np.zeros((len(masks), m * m), bool)
     steps[arrive] = (masks[arrive - 1][:, :, None] & masks[arrive][:, None, :] & permitted).reshape(-1, m * m)
     table = PairTable.seen(rows, n_features, _as_sets(steps), m * m, min_count)
-    count = (table.ptr[1:] - table.ptr[:-1]).astype(np.int64)
-    keep = np.repeat(chosen, count)
-    ptr = np.concatenate([[0], np.cumsum(np.where(chosen, count, 0))]).astype(np.uint64)
-    return PairTable(ptr, table.label[keep], m * m)
+    return table.of_features(np.isin(np.arange(n_features), features))
 
 
 # --- the same from parts of the data, one at a time -----------------------------------------------
@@ -363,16 +357,7 @@ def structure_of_parts(
     all_transitions: bool = False,
     min_count: int = 1,
 ) -> Structure:
-    """Choose the weights that :func:`structure_of` chooses from the whole data.
-
-    Parameters
-    ----------
-    parts : iterable of (SeenWeights, columns)
-        ``columns`` are the numbers of the part's features in the whole.
-    n_features, n_labels : int
-    allowed, all_states, all_transitions, min_count
-        As for :meth:`rulefield.models.chain.ChainModel.build`.
-    """
+    """Choose the weights that :func:`structure_of` chooses from the whole data; parts come with their columns in it."""
     permitted = permitted_masks(allowed, n_labels)
     transitions, start, end = (np.zeros(mask.shape, bool) for mask in permitted)
     piles: list[Counted] = []
@@ -385,14 +370,8 @@ def structure_of_parts(
     else:
         keys, counts = _all_merged(piles)
         pairs = PairTable.of_keys(keys[counts >= min_count], n_features, n_labels)
-    return Structure(
-        pairs=pairs,
-        transitions=permitted[0].copy() if all_transitions else transitions & permitted[0],
-        start=permitted[1].copy() if all_transitions else start & permitted[1],
-        end=permitted[2].copy() if all_transitions else end & permitted[2],
-        step_pairs=PairTable.empty(n_features, n_labels**2),
-        allowed=permitted,
-    )
+    seen_masks = None if all_transitions else (transitions, start, end)
+    return _structure(pairs, permitted, seen_masks, PairTable.empty(n_features, n_labels**2))
 
 
 def _keyed(seen: SeenWeights, columns: np.ndarray, n_labels: int) -> Counted:

@@ -29,7 +29,8 @@ class SegmentParts(NamedTuple):
 
     def zeros(self) -> "SegmentParts":
         """Return zeros in the same shapes, for expected counts."""
-        return SegmentParts(*map(np.zeros_like, self[:6]), self.span_ptr, self.span_length)
+        names = "token", "first", "last", "length", "pairwise", "span"
+        return self._replace(**{name: np.zeros_like(getattr(self, name)) for name in names})
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.segments.best import CLOSING, MIDDLE, OPENING, SINGLE, ending_segments
 
 ALONE, OPENS, CLOSES, INSIDE = 0, 4, 6, 8
-"""Kinds of nodes of a type: alone in its segment (plus same type before, plus twice same type after), at its first token (plus
-same type before), at its last (plus same type after), inside of one that began d tokens before (plus d)."""
+"""Kinds of nodes of a type: of a token alone in its segment (plus same type before, plus twice same type after), at its
+begin (plus same type before), at its end (plus same type after), inside of one that began d tokens before (plus d)."""
 
 
 @kernel
@@ -226,5 +226,13 @@ def segment_lattice(scores, base, extra, spelling, split, enter, leave, alone, l
             arc_ptr[i + 1] = drawn
     for i in range(layer[n - 1], count):
         arc_ptr[i + 1] = drawn
-    found = Lattice(layer, label[:count], nodes.reach[:count], np.empty(count), arc_ptr[: count + 1], arcs.to[:drawn], arcs.score[:drawn])
+    found = Lattice(
+        layer,
+        label[:count],
+        nodes.reach[:count],
+        np.empty(count),
+        arc_ptr[: count + 1],
+        arcs.to[:drawn],
+        arcs.score[:drawn],
+    )
     return count <= limit, found

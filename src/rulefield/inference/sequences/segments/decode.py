@@ -10,6 +10,7 @@ from rulefield.inference.limits import NO_DEADLINE, deadline
 from rulefield.inference.result import Result
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
+from rulefield.inference.sequences.decode import Run as ChainRun
 from rulefield.inference.sequences.decode import decode as decode_chain
 from rulefield.inference.sequences.segments.search import SegmentSearch
 from rulefield.problem.segments import SegmentProblem
@@ -39,6 +40,10 @@ def decode_alone(engine: str, problem: SegmentProblem, node_limit: int, seconds:
     return search.result()
 
 
+def _on_lattice(engine: Engine[ChainRun]) -> Engine[Run]:
+    return Engine(engine.name, partial(decode_alone, engine.name), engine.exact, engine.reads)
+
+
 _OTHERS = "auto", "viterbi", "enumerate"
 
 ENGINES: Engines[Run] = Engines(
@@ -46,11 +51,7 @@ ENGINES: Engines[Run] = Engines(
     (
         Engine("auto", decode_auto, True, frozenset({"tally", "counters", "automaton"})),
         Engine("viterbi", lambda p, nodes, seconds: SegmentSearch(p).result(), False, frozenset({"tally"})),
-        *(
-            Engine(e.name, partial(decode_alone, e.name), e.exact, e.reads)
-            for e in CHAIN_ENGINES.values()
-            if e.name not in _OTHERS
-        ),
+        *(_on_lattice(engine) for engine in CHAIN_ENGINES.values() if engine.name not in _OTHERS),
     ),
 )
 """``auto``, one pass with rules about single tokens inside, and engines of chains on the lattice of all segmentations."""

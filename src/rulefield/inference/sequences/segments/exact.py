@@ -14,9 +14,12 @@ def as_parts(potentials: SegmentPotentials) -> SegmentParts:
     if np.any(np.diff(ends) < 0) or (len(ends) and (p.spans.start.min() < 0 or ends.max() >= p.n_steps)):
         raise InputError(f"spans must be sorted by their end and lie within the {p.n_steps} tokens.")
     names = ("token", "first", "last", "length", "pairwise")
-    scores = (_scores(name, getattr(p, name)) for name in names)
-    pointer = np.searchsorted(ends, np.arange(p.n_steps + 1)).astype(np.int64)
-    return SegmentParts(*scores, _scores("spans.score", p.spans.score), pointer, p.spans.length.astype(np.int64))
+    return SegmentParts(
+        **{name: _scores(name, getattr(p, name)) for name in names},
+        span=_scores("spans.score", p.spans.score),
+        span_ptr=np.searchsorted(ends, np.arange(p.n_steps + 1)).astype(np.int64),
+        span_length=p.spans.length.astype(np.int64),
+    )
 
 
 def as_roles(parts: SegmentParts) -> RoleScores:

@@ -239,8 +239,8 @@ def structure_of(
 
 def _structure(pairs: PairTable, permitted: Allowed, seen: Allowed | None, steps: PairTable) -> Structure:
     """Return the weights of what was seen (None: of everything) as far as it is permitted."""
-    weighted = (mask.copy() if seen is None else mask & seen[k] for k, mask in enumerate(permitted))
-    return Structure(pairs, *weighted, steps, permitted)
+    transitions, start, end = (mask & own for mask, own in zip(permitted, permitted if seen is None else seen))
+    return Structure(pairs, transitions, start, end, steps, permitted)
 
 
 def label_masks(labels: Labels) -> np.ndarray:

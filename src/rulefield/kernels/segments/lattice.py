@@ -78,7 +78,7 @@ class Seen(NamedTuple):
     """2 if token labels depend on the segments beside theirs, else 1."""
 
 
-class Nodes(NamedTuple):
+class SegmentNodes(NamedTuple):
     """Nodes in the order of layers: token label, type, kind, score, score of the best path."""
 
     label: np.ndarray
@@ -205,7 +205,7 @@ def segment_lattice(scores, base, extra, spelling, split, enter, leave, alone, l
             room += max(0, furthest[t, y] - t)
     layer, arc_ptr = np.zeros(n + 1, np.int64), np.zeros(room, np.int64)
     label, kinds, types = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    nodes = Nodes(label, types, kinds, np.empty(room), np.empty(room))
+    nodes = SegmentNodes(label, types, kinds, np.empty(room), np.empty(room))
     arcs = Arcs(np.empty(4096, np.int64), np.empty(4096))
     numbers = np.empty((m, INSIDE + len(tail)), np.int64)
     count = drawn = 0

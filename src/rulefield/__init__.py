@@ -17,12 +17,11 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield import plots as plots
     from rulefield import rules as rules
     from rulefield.data.scored import Scored as Scored
-    from rulefield.encode.corpora.corpus import open_corpus as open_corpus
     from rulefield.encode.keyed.hashed import HashedFeatures as HashedFeatures
     from rulefield.encode.tokens import TokenFeatures as TokenFeatures
+    from rulefield.estimators.chain.corpora import write_corpus as write_corpus
     from rulefield.estimators.chain.estimator import ChainCRF as ChainCRF
     from rulefield.estimators.chain.scores import decode_scores as decode_scores
-    from rulefield.estimators.corpora import write_corpus as write_corpus
     from rulefield.estimators.documents.tagger import DocumentTagger as DocumentTagger
     from rulefield.estimators.expectations import GeneralizedExpectation as GeneralizedExpectation
     from rulefield.estimators.expectations import PosteriorRegularization as PosteriorRegularization
@@ -38,6 +37,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield.estimators.segments.estimator import SegmentCRF as SegmentCRF
     from rulefield.estimators.text.crfsuite import load_crfsuite as load_crfsuite
     from rulefield.estimators.text.parser import TextParser as TextParser
+    from rulefield.learning.chain.corpus import open_corpus as open_corpus
     from rulefield.report.page import write_report as write_report
     from rulefield.report.suggest import suggest as suggest
 
@@ -64,9 +64,9 @@ _PUBLIC = {
     "decode_scores": "estimators.chain.scores",
     "load": "estimators.saving",
     "load_crfsuite": "estimators.text.crfsuite",
-    "open_corpus": "encode.corpora.corpus",
+    "open_corpus": "learning.chain.corpus",
     "suggest": "report.suggest",
-    "write_corpus": "estimators.corpora",
+    "write_corpus": "estimators.chain.corpora",
     "write_report": "report.page",
 }
 _MODULES = ("compat", "datasets", "formats", "graphs", "metrics", "plots", "rules")

@@ -62,32 +62,6 @@ def test_two_names_of_a_bucket_are_both_told():
     assert " or " in told
 
 
-def test_a_hashed_corpus_gives_the_fit_of_the_same_data_in_memory(tmp_path):
-    features = rf.HashedFeatures(hash_bits=9)
-    corpus = rf.write_corpus(zip(X, Y), tmp_path / "c", features=features, part_tokens=60)
-    assert corpus.n_features == 512
-    assert len(corpus.parts) > 2
-    whole = rf.ChainCRF(features=features, max_iter=200, tol=1e-9).fit(X, Y)
-    crf = rf.ChainCRF(max_iter=200, tol=1e-9).fit(corpus)
-    assert_allclose(crf.log_[-1].objective, whole.log_[-1].objective, rtol=1e-5)
-    assert crf.theta_.size == whole.theta_.size
-    assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
-    assert rf.load(crf.to_bytes()).predict(X).tolist() == crf.predict(X).tolist()
-    again = rf.write_corpus(zip(X, Y), tmp_path / "c", features=features, part_tokens=60)
-    assert again.n_features == 512
-    batches = rf.ChainCRF().partial_fit(corpus)
-    assert batches.n_features_in_ == 512
-    exact = rf.ChainCRF(max_iter=5).fit(X, Y)
-    with pytest.raises(InputError, match="9 bits of each feature's hash"):
-        exact.predict(corpus)
-
-
-def test_named_corpora_are_read_by_hashed_models(tmp_path):
-    corpus = rf.write_corpus(zip(X, Y), tmp_path / "c", part_tokens=60)
-    crf = rf.ChainCRF(features=rf.HashedFeatures(hash_bits=12), max_iter=20).fit(X, Y)
-    assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
-
-
 def test_every_sequence_estimator_takes_them():
     features = rf.HashedFeatures(hash_bits=12)
     segments = rf.SegmentCRF(features=features, max_iter=5).fit(X[:15], Y[:15])

@@ -78,10 +78,6 @@ def fitted(corpus, kind, client=None):
 def test_workers_give_the_bits_that_threads_give(client, corpus, here, kind):
     crf = fitted(corpus, kind, client)
     assert_array_equal(crf.theta_, here[kind])
-    if kind == "l2":
-        assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
-        ours, theirs = crf.decode(corpus), crf.decode(X)
-        assert [a.labels for a in ours] == [a.labels for a in theirs]
 
 
 @pytest.mark.parametrize("n", [1, 3])

@@ -385,16 +385,3 @@ class Labels:
         ids = self.ids[rows]
         known = self.allowed is None or bool((ids >= 0).all())
         return Labels(ids, lengths, self.n_labels, None if known or self.allowed is None else self.allowed[rows])
-
-    def renumbered(self, number: np.ndarray, n_labels: int) -> "Labels":
-        """Return the same labels by other numbers: label i becomes ``number[i]`` of ``n_labels``.
-
-        A token of which nothing is known stays one.
-        """
-        ids = np.concatenate([number, [-1]]).astype(np.int32)[self.ids]
-        if self.allowed is None:
-            return Labels(ids, self.lengths, n_labels)
-        allowed = np.zeros((len(ids), n_labels), np.uint8)
-        allowed[:, number] = self.allowed
-        allowed[self.allowed.all(axis=1) & (self.ids < 0)] = 1
-        return Labels(ids, self.lengths, n_labels, allowed)

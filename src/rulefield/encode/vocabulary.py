@@ -123,11 +123,6 @@ class Vocabulary:
         """Free the table that finds names, 16 bytes a slot, until names are looked up again."""
         self._table = None
 
-    def forget_after(self, n: int) -> None:
-        """Drop all names but the first ``n``."""
-        if n < len(self):
-            self._set_names(self._blob[: int(self._stop[n])], self._stop[: n + 1])
-
     def _number(self, groups: Sequence[Collection[str]], count: int, grow: bool) -> np.ndarray:
         if self._table is None and affordable(_SECONDS * (count + (len(self) if self._index is None else 0))):
             return self._looked_up(list(chain.from_iterable(groups)), grow)
@@ -217,9 +212,6 @@ class Buckets(Vocabulary):
 
     def __iter__(self) -> Iterator[str]:
         return (f"bucket {i}" for i in range(len(self)))
-
-    def forget_after(self, n: int) -> None:
-        """Keep all buckets: there are as many as ever."""
 
     def _number(self, groups: Sequence[Collection[str]], count: int, grow: bool) -> np.ndarray:
         return self._number_hashed(*_hashed(groups, count), grow)

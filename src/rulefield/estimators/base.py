@@ -1,16 +1,14 @@
 """The base of sequence estimators: everything that they answer once they are fitted."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.corpora.corpus import Corpus
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
@@ -41,7 +39,6 @@ from rulefield.estimators.types import (
     Tokens,
     Transformer,
 )
-from rulefield.exceptions import InputError
 from rulefield.forms import check_arrays, check_typed, weights
 from rulefield.parallel import n_threads
 from rulefield.scikit import check_is_fitted, check_random_state
@@ -125,9 +122,6 @@ class SequenceEstimator(SavedModel):
 
     _given_to_load = ("features",)
     _structured = True
-    _reads_corpora: ClassVar[bool] = False
-    """Whether X of predictions may be a corpus on disk, whose parts are in memory in turn."""
-
     classes_: Any = field(init=False)
     model_: Any = field(init=False)
     theta_: np.ndarray = field(init=False)
@@ -139,7 +133,7 @@ class SequenceEstimator(SavedModel):
     # --- what a family gives ----------------------------------------------------------------------
 
     def _encode(self, X: SequencesLike) -> Batch:
-        """Encode sequences, or a part of a corpus."""
+        """Encode sequences."""
         return Batch(X, self._encoder.transform(X))
 
     @abstractmethod
@@ -181,8 +175,8 @@ class SequenceEstimator(SavedModel):
             Labels known beforehand, as ``y`` writes them (``None``: unknown; a set: one of these), or None for a whole
             sequence.
         """
-        asked = self._asked(X, rules, known)
-        return object_array([labels for answers, batch in asked for labels in answers.labels(batch)])
+        answers, batch = self._asked(X, rules, known)
+        return object_array(answers.labels(batch))
 
     def decode(
         self,
@@ -220,13 +214,8 @@ class SequenceEstimator(SavedModel):
         check_call(node_limit=node_limit, seconds=seconds)
         limits: dict[str, float | None] = {"node_limit": node_limit, "seconds": seconds}
         how = {name: value for name, value in limits.items() if value is not None}
-        labelings = [
-            labeling
-            for answers, batch in self._asked(X, rules, known)
-            for labeling in answers.labelings(
-                batch, probability=probability, tolerance=tolerance, engine=engine, **how
-            )
-        ]
+        answers, batch = self._asked(X, rules, known)
+        labelings = answers.labelings(batch, probability=probability, tolerance=tolerance, engine=engine, **how)
         return [labeling.verified() for labeling in labelings] if verify else labelings
 
     def predict_marginals(
@@ -252,16 +241,16 @@ class SequenceEstimator(SavedModel):
             Share of the probability mass that sums under rules may leave out, a bound on the error; 0: none.
         """
         checked_output(output)
-        asked = self._asked(X, rules, known)
-        found = [table for answers, batch in asked for table in answers.marginals(batch, tolerance=tolerance)]
-        return in_form(output, found, self.classes_)
+        answers, batch = self._asked(X, rules, known)
+        return in_form(output, answers.marginals(batch, tolerance=tolerance), self.classes_)
 
     def predict_kbest(
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[Any, float]]]:
         """Return the k best labelings of each sequence under the rules, best first, and their probabilities."""
         check_call(k=k)
-        return [row for answers, batch in self._asked(X, rules, known) for row in answers.kbest(batch, k)]
+        answers, batch = self._asked(X, rules, known)
+        return answers.kbest(batch, k)
 
     def sample(
         self,
@@ -275,10 +264,8 @@ class SequenceEstimator(SavedModel):
         """Draw ``n_samples`` labelings of each sequence from the model's distribution under the rules."""
         check_call(n_samples=n_samples)
         generator = check_random_state(self.random_state if random_state is None else random_state)
-        drawn = []
-        for answers, batch in self._asked(X, rules, known):
-            drawn += answers.samples(batch, n_samples, int(generator.randint(2**31 - 1)))
-        return drawn
+        answers, batch = self._asked(X, rules, known)
+        return answers.samples(batch, n_samples, int(generator.randint(2**31 - 1)))
 
     def explain(
         self,
@@ -303,7 +290,7 @@ class SequenceEstimator(SavedModel):
         if x is None:
             return self._explain_weights(top)
         X = x if isinstance(x, Sequences) else [x]
-        ((answers, batch),) = self._asked(X, rules, None if known is None else [known])
+        answers, batch = self._asked(X, rules, None if known is None else [known])
         result = answers.results(batch, insist=True)[0]
         labeling = answers.labeling(batch, 0, result)
         marginals, note = with_rules_or_without(
@@ -345,22 +332,14 @@ class SequenceEstimator(SavedModel):
 
     # --- shared -----------------------------------------------------------------------------------
 
-    def _asked(
-        self, X: SequencesLike, rules: RulesLike | None, known: KnownLike | None
-    ) -> Iterator[tuple[Any, Batch]]:
-        """Give the answers under the rules that act with the encoded sequences to ask them for; a corpus in its parts."""
+    def _asked(self, X: SequencesLike, rules: RulesLike | None, known: KnownLike | None) -> tuple[Any, Batch]:
+        """Return the answers under the rules that act, and the encoded sequences to ask them for."""
         check_is_fitted(self)
         answers = self._answers_under(self._acting(rules))
-        if self._reads_corpora and isinstance(X, Corpus):
-            if known is not None:
-                raise InputError("known labels go with lists of sequences; a corpus takes none.")
-            for part in X.slices:
-                yield answers, self._encode(part)
-        else:
-            batch = self._encode(as_list(X))
-            if known is not None:
-                batch.allowed = self._possible(known, batch)
-            yield answers, batch
+        batch = self._encode(as_list(X))
+        if known is not None:
+            batch.allowed = self._possible(known, batch)
+        return answers, batch
 
     def _answers_under(self, rules: list[Any]) -> "Answers":
         """Return the answers under rules; they are kept for the next call, so that the same rules are compiled once."""

@@ -12,7 +12,6 @@ from rulefield.data.cut_texts import CutTexts
 from rulefield.data.limits import LARGE_FEATURE
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences, is_ones
-from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
 from rulefield.encode.keyed.hashed import BucketNames, HashedFeatures
 from rulefield.encode.keyed.tokens import CrowdedError, GroupNumbers, TokenKeys
@@ -23,6 +22,7 @@ from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError, callers_level
 from rulefield.forms import Form, check_arrays, pointers
 from rulefield.kernels.jit import Kernel
+from rulefield.learning.chain.corpus import Corpus
 from rulefield.locks import held_over_forks
 from rulefield.persistence import pack_strings, unpack_strings
 
@@ -76,7 +76,7 @@ class InputEncoder:
 
     def _fitted(self, X: SequencesLike | Iterator[Any]) -> Sequences:
         if is_stream(X):
-            return self._fit_stream(iter(X))  # type: ignore[arg-type]
+            return self._fit_stream(iter(X))
         rows = as_list(X)
         if is_scored(rows):
             data = self._with_scores(self._fitted([row.tokens for row in rows]), rows)
@@ -90,24 +90,6 @@ class InputEncoder:
             self.n_columns = data.n_features
             return data
         return self._begun(rows, form).joined(self._entries(rows, form, grow=True))
-
-    def read_corpus(self, corpus: Corpus) -> tuple[Sequences, list[list[Any]]]:
-        """Take over the names of a corpus; return all of its sequences, encoded, and their labels, in memory."""
-        encoder = self._take_over(corpus)
-        entries: list[Entries] = []
-        for k, part in enumerate(corpus):
-            rows = part.sequences.entries
-            values = None if is_ones(rows.data) else rows.data
-            counts = np.diff(rows.indptr).astype(np.int64)
-            entries.append((corpus.columns(k)[rows.indices], values, counts, part.sequences.lengths))
-        return encoder.joined(entries), list(corpus.labels())
-
-    def _take_over(self, corpus: Corpus) -> FeatureEncoder:
-        self.check_features(corpus, self.features)
-        self.features = given_or(corpus.features, {}, "features", {"features": self.features})
-        self.encoder = FeatureEncoder()
-        self.encoder.vocabulary_ = corpus.vocabulary()
-        return self.encoder
 
     @property
     def maker(self) -> Transformer | None:
@@ -153,32 +135,12 @@ class InputEncoder:
 
     def transform(self, X: SequencesLike) -> Sequences:
         """Encode ``X``; features that training did not see are ignored."""
-        return self._encoded(X, grow=False)
-
-    def extend(self, X: SequencesLike) -> Sequences:
-        """Encode ``X``; features that are new get new columns."""
-        return self._encoded(X, grow=True)
-
-    @classmethod
-    def of_corpus(cls, corpus: Corpus, features: Transformer | None) -> "InputEncoder":
-        """Return the encoder that made a corpus; ``features`` must be those that it was written with, or None."""
-        made = cls(features)
-        made._take_over(corpus)
-        return made
-
-    @staticmethod
-    def check_features(corpus: Corpus, features: Transformer | None) -> None:
-        """Refuse other features than those that a corpus was written with."""
-        stored = corpus.features
-        if isinstance(stored, dict) and stored.get("$") == "given" and features is None:
-            raise InputError(
-                f"the corpus {str(corpus.folder)!r} was written with your own features ({stored['type']}); give them again: "
-                "ChainCRF(features=...)."
-            )
-        if features is not None and pack_or_name(Packer("corpus"), "features", features) != stored:
-            raise InputError(
-                f"the corpus {str(corpus.folder)!r} was written with other features; leave features= out, or write it again."
-            )
+        if isinstance(X, CutTexts) and not self.scored and self.encoder is not None and self._pays(X):
+            return self._encoded_texts(X)
+        rows: Any = as_list(X)
+        if self._check_scored(rows):
+            return self._with_scores(self._encoded([row.tokens for row in rows]), rows)
+        return self._encoded(rows)
 
     @property
     def names(self) -> Sequence[str]:
@@ -212,25 +174,10 @@ class InputEncoder:
         columns = {str(i): i for i in range(self.n_columns)}
         return np.array([columns.get(name, -1) for name in names], dtype=np.int32)
 
-    def forget_after(self, n_features: int) -> None:
-        """Drop the columns that came after the first ``n_features``."""
-        if self.encoder is not None:
-            self.encoder.vocabulary_.forget_after(n_features)
-
     @property
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.encoder.vocabulary_) if self.encoder else self.n_columns
-
-    def _encoded(self, X: SequencesLike, grow: bool) -> Sequences:
-        if isinstance(X, CorpusSlice):
-            return self._encoded_slice(X, grow)
-        if isinstance(X, CutTexts) and not self.scored and self.encoder is not None and not grow and self._pays(X):
-            return self._encoded_texts(X)
-        rows: Any = as_list(X)
-        if self._check_scored(rows):
-            return self._with_scores(self._encoded_plain([row.tokens for row in rows], grow), rows)
-        return self._encoded_plain(rows, grow)
 
     def _encoded_texts(self, X: CutTexts) -> Sequences:
         """Encode texts that are cut; nothing of them needs to be checked."""
@@ -254,10 +201,10 @@ class InputEncoder:
         tables = [x.columns(self.labels) for x in X]
         return Sequences(data.entries, data.lengths, np.concatenate([np.zeros((0, len(self.labels))), *tables]))
 
-    def _encoded_plain(self, X: Any, grow: bool) -> Sequences:
+    def _encoded(self, X: Any) -> Sequences:
         form = self._checked_form(X)
         if self.encoder is not None:
-            return self.encoder.joined(self._entries(X, form, grow))
+            return self.encoder.joined(self._entries(X, form, grow=False))
         if form is InputForm.empty:
             return Sequences(np.zeros((0, self.n_columns)), np.zeros(len(X), np.int64))
         return self._checked(_stacked(X))
@@ -274,16 +221,6 @@ class InputEncoder:
         if self.maker is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         return form
-
-    def _encoded_slice(self, part: CorpusSlice, grow: bool) -> Sequences:
-        if self.encoder is None or self.scored:
-            raise InputError("the model was trained on matrices or scores, but X is a corpus of named features.")
-        if part.corpus.hash_bits not in (0, self.hash_bits):
-            raise InputError(
-                f"the corpus {str(part.corpus.folder)!r} holds {part.corpus.hash_bits} bits of each feature's hash and no "
-                "names; give it to models that were trained with the same hash_bits."
-            )
-        return part.encoded(self.encoder.vocabulary_, grow)
 
     def _entries(self, X: Any, form: InputForm, grow: bool) -> list[Entries]:
         """Make features of ``X`` and number them: by keys where that is possible and pays."""
@@ -409,17 +346,10 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: SequencesLike | LabelsLike | Iterator[Any], corpora: str = "") -> Any:
-    """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are.
-
-    ``corpora`` says why a corpus on disk is not taken, and what to do.
-    """
+def as_list(X: SequencesLike | LabelsLike | Iterator[Any]) -> Any:
+    """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are."""
     if isinstance(X, Corpus):
-        raise InputError(
-            corpora
-            or "a corpus on disk goes to fit, partial_fit, predict and decode of ChainCRF, and to fit of SegmentCRF; give "
-            "lists here."
-        )
+        raise InputError("a corpus on disk goes to ChainCRF.fit, which keeps none of its tokens; give lists here.")
     if isinstance(X, (list, tuple, np.ndarray, Sequences, CutTexts, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X
     return X if hasattr(X, "tocsr") else list(X)
@@ -450,9 +380,9 @@ def tokens_and_labels(X: Any, y: LabelsLike | None) -> tuple[Any, Any]:
 
 def tokens_of(X: SequencesLike, i: int) -> Any:
     """Tokens of sequence ``i``, as the user gave them (for rules about tokens, and for explanations)."""
-    if isinstance(X, (Sequences, CorpusSlice)):
+    if isinstance(X, Sequences):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
-    row: Any = X[i]  # type: ignore[index]
+    row = X[i]
     return row.tokens if isinstance(row, Scored) else row
 
 

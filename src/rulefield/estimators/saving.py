@@ -29,7 +29,6 @@ from rulefield.forms import (
     refused_as_file,
     sparse_matrix,
 )
-from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.fit_log import FitRecord
 from rulefield.persistence import load_model, model_to_bytes, save_model
 from rulefield.scikit import Estimator, check_is_fitted
@@ -62,7 +61,6 @@ RECORDS = {
     "ScoresLayout": "rulefield.estimators.gaussian.inputs",
     "SegmentModel": "rulefield.models.segments",
     "SharedGraph": "rulefield.estimators.gaussian.graphs",
-    "Stream": "rulefield.learning.chain.stochastic",
     "TableLayout": "rulefield.estimators.gaussian.inputs",
     "Units": "rulefield.estimators.gaussian.field",
 }
@@ -324,7 +322,6 @@ TYPES: dict[str, Any] = {  # of fitted attributes that model files hold, checked
     "_token_labels": list[Label],
     "_flat": bool,
     "feature_names_in_": np.ndarray,
-    "_stream": Stream,
 }
 LISTS = {
     "log_": "FitRecord",

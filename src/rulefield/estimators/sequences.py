@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.scored import Scored, is_scored
-from rulefield.data.sequences import Labels, Sequences, SparseRows
+from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
@@ -117,16 +117,6 @@ def places_of(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
     """Place of each old name among the new ones; -1 where it is gone."""
     index = {name: i for i, name in enumerate(new)}
     return np.array([index.get(name, -1) for name in old], dtype=np.int64)
-
-
-def narrowed(data: Sequences) -> tuple[Sequences, np.ndarray]:
-    """Sequences over the features that occur in them, and the columns that those had (ascending)."""
-    if not data.is_sparse:
-        return data, np.arange(data.n_features)
-    columns, indices = np.unique(data.entries.indices, return_inverse=True)
-    shape = data.n_tokens, len(columns)
-    rows = SparseRows(data.entries.data, indices.reshape(-1).astype(np.int32), data.entries.indptr, shape)
-    return Sequences._trusted(rows, data.lengths, data.scores), columns
 
 
 def numbers_of(features: str | Sequence[str] | None, encoder: InputEncoder) -> np.ndarray | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 
 if TYPE_CHECKING:
     from rulefield.rules.rule import Rule
@@ -15,8 +14,8 @@ ArrayLike = Sequence[float] | np.ndarray
 """One number per sequence (or instance)."""
 Label = Hashable
 """One label: a string or a number."""
-SequencesLike = Sequences | Sequence[Any] | Corpus | CorpusSlice
-"""A list of sequences of tokens, one of feature matrices, encoded sequences; for some models a corpus on disk."""
+SequencesLike = Sequences | Sequence[Any]
+"""A list of sequences of tokens, one of feature matrices, or encoded sequences."""
 LabelsLike = Sequence[Any] | np.ndarray
 """Labels of each sequence (or graph): a label per token, None where unknown, a set for one of several."""
 KnownLike = Sequence[Any] | np.ndarray

@@ -60,43 +60,6 @@ def restricted(model: ChainModel, columns: np.ndarray) -> tuple[ChainModel, np.n
     return replace(model, n_features=len(columns), pairs=pairs, step_pairs=step_pairs), index
 
 
-def grown(
-    theta: np.ndarray, model: ChainModel, batch: ChainModel, columns: np.ndarray, n_features: int
-) -> tuple[ChainModel, np.ndarray]:
-    """Give ``model`` and ``theta`` the weights of ``batch``, a model of the features ``columns``; new ones are 0.
-
-    Beyond copies of the arrays it costs O(weights of ``batch``).
-    """
-    blocks = [theta[a:b] for a, b in zip(model.layout.bounds, model.layout.bounds[1:])]
-    m = model.n_labels
-    pairs, state = model.pairs.grown(batch.pairs, columns, n_features)
-    step_pairs, step = model.step_pairs.grown(batch.step_pairs, columns, n_features)
-    steps = model.transition_from.astype(np.int64) * m + model.transition_to
-    new_steps = batch.transition_from.astype(np.int64) * m + batch.transition_to
-    transition, transition_at = _added(steps, new_steps)
-    start, start_at = _added(model.start_label, batch.start_label)
-    end, end_at = _added(model.end_label, batch.end_label)
-    wide = replace(
-        model,
-        n_features=n_features,
-        pairs=pairs,
-        transition_from=(transition // m).astype(np.uint32),
-        transition_to=(transition % m).astype(np.uint32),
-        start_label=start,
-        end_label=end,
-        step_pairs=step_pairs,
-    )
-    places = (state, transition_at, start_at, end_at, step)
-    return wide, np.concatenate([np.insert(block, at, 0.0) for block, at in zip(blocks, places)])
-
-
-def _added(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted numbers with those of ``new`` put in, and before which of the old ones each stands."""
-    missing = np.setdiff1d(new, old)
-    at = np.searchsorted(old, missing)
-    return np.insert(old, at, missing), at
-
-
 def _keys(
     model: ChainModel, feature: np.ndarray | None = None, label: np.ndarray | None = None, n_labels: int | None = None
 ) -> Keys:

@@ -13,7 +13,6 @@ from rulefield.kernels.chain.train_features import (
     add_label_counts,
     add_row_gradient,
     add_scores,
-    find_pairs,
     frequent_pairs,
     merge_counts,
     rows_by_feature,
@@ -143,23 +142,6 @@ class PairTable:
         place = ranges(starts, counts)
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
         return PairTable(ptr, self.label[place], self.n_labels), place
-
-    def grown(self, other: "PairTable", columns: np.ndarray, n_features: int) -> tuple["PairTable", np.ndarray]:
-        """Add the pairs of ``other``, whose features are ``columns`` here (ascending), to a table of ``n_features``.
-
-        Returns the table, and before which of the old pairs each new one stands (ascending). Beyond copies of the arrays
-        it costs O(pairs of ``other``).
-        """
-        feature, label = np.repeat(columns, other.counts).astype(np.uint64), other.label
-        place, found = np.empty(len(label), np.int64), np.empty(len(label), bool)
-        find_pairs(self.ptr, self.label, feature, label, place, found)
-        place, feature, label = place[~found], feature[~found], label[~found]
-        more = np.zeros(n_features + 1, np.uint64)
-        np.add.at(more, feature + np.uint64(1), np.uint64(1))
-        ptr = np.cumsum(more, out=more)
-        ptr[: len(self.ptr)] += self.ptr
-        ptr[len(self.ptr) :] += np.uint64(self.n_pairs)
-        return PairTable(ptr, np.insert(self.label, place, label), self.n_labels), place
 
     def of_features(self, keep: np.ndarray) -> "PairTable":
         """Return the pairs of the features marked in ``keep``, bool (n_features,)."""

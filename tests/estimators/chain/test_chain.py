@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import rulefield as rf
 from rulefield import ChainCRF, TokenFeatures
-from rulefield.datasets import make_addresses
 from rulefield.exceptions import InfeasibleError, InputError, LabelError
 from rulefield.formats import Sequences
 from rulefield.metrics import span_f1
@@ -213,41 +212,6 @@ def test_warm_start_begins_where_the_last_fit_ended_also_with_new_features(data)
     cold = ChainCRF(l2=0.1).fit(more, y)
     crf.fit(more, y)
     assert crf.log_[0].objective < cold.log_[0].objective
-
-
-def test_batches_of_one_pass_are_one_pass_however_many_there_are():
-    X, y = make_addresses(640, seed=0, noise=0.3)
-    labels = sorted({label for row in y for label in row})
-
-    def objective(n_batches, seed):
-        crf = ChainCRF(scheme="BIO", l2=4.0, random_state=seed)
-        for rows in np.array_split(np.arange(len(X)), n_batches):
-            crf.partial_fit([X[i] for i in rows], [y[i] for i in rows], classes=labels)
-        assert crf._stream.seen == crf._stream.steps == len(X)
-        return 2.0 * crf.theta_ @ crf.theta_ - crf.log_likelihood(X, y).sum()
-
-    whole, eight, many = (np.mean([objective(n, seed) for seed in range(3)]) for n in (1, 8, 32))
-    assert_allclose([eight, many], whole, rtol=0.25)  # one pass leaves a tenth to chance, or two
-
-
-def test_partial_fit_goes_on_after_a_file(data):
-    X, y = data[0][:30], data[1][:30]
-    crf = ChainCRF().partial_fit(X, y)
-    again = rf.load(crf.to_bytes())
-    for model in (crf, again):
-        model.partial_fit(X, y)
-    assert_array_equal(crf.theta_, again.theta_)
-
-
-def test_partial_fit_takes_new_words_and_keeps_old_ones(data):
-    X, y = data
-    crf = ChainCRF(random_state=0)
-    for _ in range(8):
-        crf.partial_fit(X[:20], y[:20], classes=["B-name", "I-name", "B-year", "O"])
-        crf.partial_fit(X[20:], y[20:])
-    assert crf.score(X, y) > 0.9
-    with pytest.raises(LabelError, match="B-place"):
-        crf.partial_fit(X[:1], [["B-place"] * len(X[0])])
 
 
 def test_transition_features_let_a_token_choose_the_transition():

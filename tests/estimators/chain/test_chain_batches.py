@@ -1,13 +1,11 @@
-"""Data that come in pieces: iterators, batches; and what is refused because it says something else than it seems to."""
+"""Data that come in pieces: iterators; and what is refused because it says something else than it seems to."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from time import process_time
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 import rulefield as rf
 from rulefield import ChainCRF
@@ -86,59 +84,6 @@ def test_without_labels_pairs_are_asked_for(addresses):
         ChainCRF().fit([tokens[:1] for tokens in addresses[0]])
     with pytest.raises(LabelError, match="y is missing"):
         ChainCRF().fit(rf.formats.Sequences(np.ones((2, 2)), [2]))
-
-
-def test_a_batch_changes_what_it_changed_when_all_weights_took_part(addresses):
-    """The weights of a batch's features move, all others shrink by the same factor; new pairs begin at zero."""
-    X, y = addresses
-    crf = ChainCRF(l2=3.0).partial_fit(X[:30], y[:30], classes=sorted({label for row in y for label in row}))
-    before = _named(crf)
-    crf.partial_fit(X[30:31], y[30:31])
-    after = _named(crf)
-    touched = set(np.concatenate([f for x in crf._encoder.features.transform(X[30:31]) for f in x], axis=None))
-    left = {key: after[key] / w for key, w in before.items() if key[0] not in touched and w != 0}
-    assert len(left) > 100
-    assert set(before) <= set(after)
-    factor = next(iter(left.values()))
-    assert 0.9 < factor < 1.0
-    assert_allclose(list(left.values()), factor, rtol=1e-12)
-    assert any(key not in before for key in after)
-
-
-def _named(crf):
-    ptr, names = crf.model_.pairs.ptr.astype(int), crf.feature_names_in_
-    assert all(np.all(np.diff(crf.model_.pairs.label[a:b].astype(int)) > 0) for a, b in pairwise(ptr))
-    feature = np.repeat(names, np.diff(ptr))
-    weights = crf.model_.layout.state(crf.theta_)
-    return dict(zip(zip(feature, crf.model_.pairs.label.tolist()), weights))
-
-
-def test_a_failed_batch_leaves_the_model_as_it_was(addresses):
-    X, y = addresses
-    crf = ChainCRF().partial_fit(X[:20], y[:20])
-    before = crf.predict(X[:5]).tolist(), crf.n_features_in_
-    with pytest.raises(LabelError):
-        crf.partial_fit([["never-seen-before"]], [["no-such-label"]])
-    assert (crf.predict(X[:5]).tolist(), crf.n_features_in_) == before
-
-
-def test_a_small_batch_is_cheap_however_large_the_model():
-    """It was 20 times what the batch costs a model of its own."""
-    rng = np.random.default_rng(0)
-    X = [[[f"f{j}" for j in rng.integers(0, 300_000, 20)] for _ in range(20)] for _ in range(1000)]
-    y = [[str(label) for label in rng.integers(0, 4, 20)] for _ in range(1000)]
-    large = ChainCRF().partial_fit(X, y)
-    small = ChainCRF().partial_fit(X[:10], y[:10], classes=["0", "1", "2", "3"])
-
-    def cost(crf):
-        begun = process_time()
-        for k in range(10):
-            crf.partial_fit(X[k : k + 5], y[k : k + 5])
-        return process_time() - begun
-
-    cost(small)
-    assert large.theta_.size > 300_000
-    assert cost(large) < 8 * cost(small)
 
 
 def test_threads_may_share_a_model():

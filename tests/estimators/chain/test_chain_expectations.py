@@ -181,11 +181,6 @@ def test_what_does_not_go_with_expectations(how, words):
         chain(**{"expectations": WANTED, **how}).fit(X, SEEN)
 
 
-def test_partial_fit_takes_no_expectations():
-    with pytest.raises(InputError, match="partial_fit takes no expectations"):
-        chain(expectations=WANTED).partial_fit(X, SEEN)
-
-
 def test_expectations_that_contradict_each_other_in_the_end_are_told():
     wanted = [share("O").at_most(0.5), share(["B-PER", "I-PER"]).at_most(0.4)]
     with pytest.warns(MissedExpectationWarning, match="could not be met"):

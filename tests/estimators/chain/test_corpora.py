@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rulefield as rf
 from rulefield import ChainCRF
-from rulefield import rules as r
 from rulefield.datasets import make_addresses
 from rulefield.encode.labels import LabelEncoder
 from rulefield.exceptions import InputError, LabelError
@@ -113,27 +112,6 @@ def test_stochastic_steps_come_first_and_the_end_is_the_same(corpus, monkeypatch
     assert near.log_[0].objective < 0.5 * plain.log_[0].objective
 
 
-def test_batches_over_a_corpus_teach_most_of_it(corpus):
-    once = ChainCRF(l2=4.0).partial_fit(corpus)
-    assert once._stream.seen == len(X)
-    assert once.score(X, Y) > 0.85
-    labels = [*corpus.classes, "zz"]
-    more = ChainCRF(l2=4.0).partial_fit(X[:10], Y[:10], classes=labels).partial_fit(corpus)
-    assert more.score(X, Y) > 0.85
-    with pytest.raises(LabelError, match="name all labels"):
-        ChainCRF().partial_fit([["a"]], [["b"]]).partial_fit(corpus)
-
-
-def test_predictions_over_a_corpus_are_those_of_its_tokens(corpus):
-    crf = ChainCRF(scheme="BIO", l2=0.1).fit(X[:50], Y[:50])  # a vocabulary of its own
-    assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
-    rule = [r.absent(crf.classes_[0][2:])]
-    assert crf.predict(corpus, rules=rule).tolist() == crf.predict(X, rules=rule).tolist()
-    ours, theirs = crf.decode(corpus), crf.decode(X)
-    assert [a.labels for a in ours] == [a.labels for a in theirs]
-    assert_allclose([a.score for a in ours], [a.score for a in theirs])
-
-
 def test_a_fitted_model_reads_tokens_and_is_saved(corpus, tmp_path):
     crf = ChainCRF().fit(corpus)
     crf.save(tmp_path / "m.rf")
@@ -144,7 +122,7 @@ def test_a_fitted_model_reads_tokens_and_is_saved(corpus, tmp_path):
 # --- writing ----------------------------------------------------------------------------------
 
 
-def test_writing_goes_on_where_it_was_interrupted(tmp_path, corpus):
+def test_an_interrupted_writer_leaves_nothing_and_a_folder_is_never_written_over(tmp_path, corpus):
     class StopError(Exception):
         pass
 
@@ -156,30 +134,35 @@ def test_writing_goes_on_where_it_was_interrupted(tmp_path, corpus):
 
     with pytest.raises(StopError):
         rf.write_corpus(broken(), tmp_path / "c", part_tokens=150)
-    done = sorted(p.name for p in (tmp_path / "c").glob("part-*"))
-    stamps = [(tmp_path / "c" / name).stat().st_mtime_ns for name in done]
-    assert done
-    with pytest.raises(InputError, match="not complete"):
-        rf.open_corpus(tmp_path / "c")
+    assert not list((tmp_path / "c").iterdir())
     whole = rf.write_corpus(zip(X, Y), tmp_path / "c", part_tokens=150)
-    assert [(tmp_path / "c" / name).stat().st_mtime_ns for name in done] == stamps
     assert [p["digest"] for p in whole.parts] == [p["digest"] for p in corpus.parts]
-    assert rf.write_corpus(zip(X, Y), tmp_path / "c", part_tokens=150).n_tokens == whole.n_tokens  # nothing to do
-
-
-def test_another_source_or_other_settings_are_told(tmp_path, corpus):
-    with pytest.raises(InputError, match="made from other data"):
-        rf.write_corpus(zip(X[1:], Y[1:]), corpus.folder, part_tokens=150)
-    with pytest.raises(InputError, match="gives 1 parts, but"):
-        rf.write_corpus(list(zip(X, Y))[: corpus.parts[0]["sequences"]], corpus.folder, part_tokens=150)
-    with pytest.raises(InputError, match="other settings"):
-        rf.write_corpus(zip(X, Y), corpus.folder, part_tokens=151)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "file").write_text("x")
     with pytest.raises(InputError, match="not empty"):
-        rf.write_corpus(zip(X, Y), tmp_path / "other")
+        rf.write_corpus(zip(X, Y), corpus.folder)
+    (corpus.folder / "corpus.json").unlink()
+    with pytest.raises(InputError, match="no complete corpus"):
+        rf.open_corpus(corpus.folder)
+
+
+def test_other_features_than_those_of_the_corpus_are_refused(tmp_path, corpus):
     with pytest.raises(InputError, match="other features"):
         ChainCRF(features=rf.TokenFeatures(window=0)).fit(corpus)
+    own = rf.write_corpus(zip(X, Y), tmp_path / "own", features=OwnFeatures())
+    with pytest.raises(InputError, match="your own features"):
+        ChainCRF().fit(own)
+    crf = ChainCRF(features=OwnFeatures(), max_iter=20).fit(own)
+    assert (
+        crf.predict(X[:5]).tolist() == ChainCRF(features=OwnFeatures(), max_iter=20).fit(X, Y).predict(X[:5]).tolist()
+    )
+    with pytest.raises(InputError, match="hashed features to ChainCRF.fit"):
+        rf.write_corpus(zip(X, Y), tmp_path / "hashed", features=rf.HashedFeatures(rf.TokenFeatures()))
+
+
+class OwnFeatures:
+    """A user's transformer."""
+
+    def transform(self, X):
+        return [[["bias", word, word[-1:]] for word in tokens] for tokens in X]
 
 
 def test_a_damaged_or_missing_part_is_named(corpus):
@@ -194,7 +177,7 @@ def test_a_damaged_or_missing_part_is_named(corpus):
     path.unlink()
     with pytest.raises(InputError, match=f"lacks its part '{path.name}'"):
         rf.open_corpus(corpus.folder)
-    with pytest.raises(InputError, match="no corpus"):
+    with pytest.raises(InputError, match="no complete corpus"):
         rf.open_corpus(corpus.folder.parent)
 
 
@@ -224,24 +207,11 @@ def test_bad_sources_are_named(tmp_path, source, match):
         rf.write_corpus(source, tmp_path / "c")
 
 
-def test_files_by_pattern(tmp_path):
-    for i in range(3):
-        rows = ["".join(f"{w} {label}\n" for w, label in zip(x, y)) for x, y in zip(X[i::3], Y[i::3])]
-        (tmp_path / f"f{i}.conll").write_text("\n".join(rows))
-    (tmp_path / "g.jsonl").write_text(json.dumps({"tokens": X[0], "labels": Y[0]}))
-    corpus = rf.write_corpus(f"{tmp_path}/f*.conll", tmp_path / "c")
-    order = [x for i in range(3) for x in X[i::3]], [y for i in range(3) for y in Y[i::3]]
-    assert_array_equal(
-        ChainCRF(max_iter=3).fit(corpus).feature_names_in_, ChainCRF(max_iter=1).fit(*order).feature_names_in_
-    )
-    assert len(rf.write_corpus(tmp_path / "g.jsonl", tmp_path / "d")) == 1
-    with pytest.raises(InputError, match="no file matches"):
-        rf.write_corpus(f"{tmp_path}/h*", tmp_path / "e")
-
-
 def test_what_needs_the_data_in_memory_is_refused(corpus):
     for options, match in [
         ({"initial_label": "O"}, "initial_label"),
+        ({"warm_start": True}, "warm_start"),
+        ({"l2": "auto"}, "give numbers"),
         ({"transition_features": "all"}, "transition_features"),
     ]:
         with pytest.raises(InputError, match=match):
@@ -262,7 +232,7 @@ LIMITED = """
 import resource, sys
 import rulefield as rf
 import rulefield.exceptions
-from rulefield.encode.corpora.corpus import open_corpus
+from rulefield.learning.chain.corpus import open_corpus
 import scipy.sparse  # before the limit: the comparison below needs it
 X = [[["bias", "w=%d" % (k % 97), "v=%d" % (k % 89)] for k in range(20)]] * 50
 y = [[str(k % 3) for k in range(20)]] * 50
@@ -297,39 +267,13 @@ def test_memory_is_that_of_a_part(tmp_path):
     assert fit.stdout.split("\n")[1] == "all of it does not fit"
 
 
-def test_segments_learn_from_a_corpus_what_they_learn_from_lists(tmp_path):
-    X, y = make_addresses(30, seed=3)
-    corpus = rf.write_corpus(zip(X, y), tmp_path / "c", part_tokens=60)
-    assert len(corpus.parts) > 1
-    expected = rf.SegmentCRF(scheme="BIO", max_iter=15).fit(X, y)
-    crf = rf.SegmentCRF(scheme="BIO", max_iter=15).fit(corpus)
-    assert_array_equal(crf.theta_, expected.theta_)
-    assert crf.predict(X).tolist() == expected.predict(X).tolist()
-    assert_array_equal(rf.SegmentCRF(scheme="BIO", max_iter=15).fit(zip(X, y)).theta_, expected.theta_)
-    with pytest.raises(InputError, match="lexicons look at tokens"):
-        rf.SegmentCRF(lexicons={"a": ["b"]}).fit(corpus)
-    with pytest.raises(LabelError, match="holds its own labels"):
-        rf.SegmentCRF().fit(corpus, y)
-
-
-def test_estimators_that_take_no_corpus_say_what_to_do(tmp_path):
-    X, y = make_addresses(12, seed=3)
-    corpus = rf.write_corpus(zip(X, y), tmp_path / "c")
-    with pytest.raises(InputError, match='RuledCRF\\(chain, cv="prefit"\\) lists'):
-        rf.RuledCRF(rf.ChainCRF()).fit(corpus, y)
-    with pytest.raises(InputError, match="and JointCRF learns several; give lists"):
-        rf.JointCRF(tasks=["a"]).fit(corpus, [{"a": row} for row in y])
-    with pytest.raises(InputError, match="to fit of SegmentCRF; give lists here"):
-        rf.SegmentCRF(max_iter=2).fit(X, y).predict(corpus)
-
-
-def test_rules_are_mined_and_checked_in_the_labels_of_a_corpus(tmp_path):
-    X, y = make_addresses(30, seed=3)
-    corpus = rf.write_corpus(zip(X, y), tmp_path / "c", part_tokens=60)
-    assert list(corpus.labels()) == y
-    assert [str(rule) for rule in r.mine(None, corpus.labels())] == [str(rule) for rule in r.mine(None, y)]
-    for X_given, y_given in ((corpus, y), (None, corpus)):
-        with pytest.raises(InputError, match="keeps labels and no tokens: give None as X"):
-            r.mine(X_given, y_given)
-        with pytest.raises(InputError, match="keeps labels and no tokens: give None as X"):
-            r.check([r.segments("number") <= 1], X_given, y_given)
+def test_only_the_fit_of_chains_takes_a_corpus(corpus):
+    crf = ChainCRF(max_iter=2).fit(X, Y)
+    for ask in (
+        lambda: crf.predict(corpus),
+        lambda: rf.SegmentCRF().fit(corpus, Y),
+        lambda: rf.RuledCRF(ChainCRF()).fit(corpus, Y),
+        lambda: rf.JointCRF(tasks=["a"]).fit(corpus, [{"a": row} for row in Y]),
+    ):
+        with pytest.raises(InputError, match="a corpus on disk goes to ChainCRF.fit"):
+            ask()

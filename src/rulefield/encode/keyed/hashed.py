@@ -13,7 +13,7 @@ class HashedFeatures(TransformerMixin, Estimator):
     """Features in a fixed number of buckets: memory that does not grow with the vocabulary.
 
     Features whose names have the same hash share their weights, and a model keeps no names: :meth:`ChainCRF.explain` can name
-    a bucket only by what the explained sequence itself has in it. Sequence estimators, ``write_corpus`` and model files take
+    a bucket only by what the explained sequence itself has in it. Sequence estimators and model files take
     this wherever they take features.
 
     Parameters

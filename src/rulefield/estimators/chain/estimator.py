@@ -12,7 +12,6 @@ import numpy as np
 
 from rulefield.data.scored import is_scored
 from rulefield.data.sequences import Labels, Sequences
-from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
@@ -60,9 +59,9 @@ from rulefield.estimators.types import (
 )
 from rulefield.exceptions import InputError, InterruptedFitWarning, ModelFileError, RulefieldError, callers_level
 from rulefield.interrupts import interruptible
+from rulefield.learning.chain.corpus import Corpus
 from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2, Penalties, Penalty, choose_penalties
-from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.fit_log import FitResult, counted_from
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -192,7 +191,6 @@ class ChainCRF(SequenceEstimator):
     warm_start: bool = False
 
     _kind = "chain"
-    _reads_corpora = True
     _parameters: ClassVar[Table] = {
         **SEQUENCE_PARAMETERS,
         "l1": PENALTY,
@@ -211,7 +209,6 @@ class ChainCRF(SequenceEstimator):
     l2_: float = field(init=False)
     expectations_: list[Any] = field(init=False)
     _labels_encoder: LabelEncoder = field(init=False)
-    _stream: Stream = field(init=False)
     _saved = (
         "classes_",
         "model_",
@@ -223,7 +220,6 @@ class ChainCRF(SequenceEstimator):
         "converged_",
         "stopped_because_",
         "expectations_",
-        "_stream",
     )
 
     # --- learning ---------------------------------------------------------------------------------
@@ -231,7 +227,7 @@ class ChainCRF(SequenceEstimator):
     @interruptible
     def fit(
         self,
-        X: SequencesLike,
+        X: SequencesLike | Corpus,
         y: LabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -254,27 +250,27 @@ class ChainCRF(SequenceEstimator):
         """
         begun, penalties = perf_counter(), self._checked_penalties()
         if isinstance(X, Corpus):
-            from rulefield.estimators.chain.parts import fit_corpus
+            from rulefield.estimators.chain.corpora import fit_corpus
 
-            return fit_corpus(self, X, y, sample_weight, client)
+            return fit_corpus(self, begun, X, y, sample_weight, client)
         if client is not None:
             raise InputError(
                 "client= works on a corpus, whose parts workers can read: write one with rf.write_corpus."
             )
-        X, y = tokens_and_labels(X, y)
-        if self.expectations or not is_stream(X):  # expectations are about tokens
-            X = as_list(X)
-            check_some_tokens(X)
+        rows, y = tokens_and_labels(X, y)
+        if self.expectations or not is_stream(rows):  # expectations are about tokens
+            rows = as_list(rows)
+            check_some_tokens(rows)
         encoder = InputEncoder(copy.deepcopy(self.features))
-        if is_scored(X):
-            encoder.labels = label_names(y, self.initial_label, X).classes_
-        data = encoder.fit_transform(X)
+        if is_scored(rows):
+            encoder.labels = label_names(y, self.initial_label, rows).classes_
+        data = encoder.fit_transform(rows)
         check_some_tokens(data)
-        names = label_names(y, self.initial_label, X)
+        names = label_names(y, self.initial_label, rows)
         labels = encode_labels(names, y, data)
         check_scores(data, labels, bool(self.expectations))
         weight = checked_weights(sample_weight, len(data))
-        expected = self._expected(penalties, names, X, labels, weight)
+        expected = self._expected(penalties, names, rows, labels, weight)
         build = partial(self._build, names.classes_, encoder, expected)
         penalties = self._chosen_penalties(penalties, build, data, labels, weight)
         model = build(data, labels)
@@ -293,39 +289,7 @@ class ChainCRF(SequenceEstimator):
                 likelihood = ChainLikelihood(model, data, labels, l2=penalties.l2, **how)
                 del data  # the likelihood holds a copy, laid out otherwise
                 done, reports = self._maximize(likelihood, start, penalties, progress), []
-        self._stream = Stream(len(labels), float(len(labels)))
         return self._keep(model, counted_from(begun, done), penalties, encoder, names, reports)
-
-    @interruptible
-    def partial_fit(
-        self,
-        X: SequencesLike,
-        y: LabelsLike | None = None,
-        classes: Sequence[Label] | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> "ChainCRF":
-        """Continue on more data with stochastic steps; new features are added, labels are fixed by the first call.
-
-        Batches of one corpus give what one batch of all of it gives, within noise: the penalty is spread over all
-        sequences seen so far, and the rate of the steps goes on where the last batch left it.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as in ``fit``
-            The parts of a corpus are batches.
-        classes : sequence of labels, optional
-            All labels that will ever occur; by default those of the first call.
-        """
-        from rulefield.estimators.chain.parts import continue_with_corpus, continue_with_rows
-
-        self._checked_penalties()
-        if self.expectations:
-            raise InputError("partial_fit takes no expectations: they refer to a whole corpus; call fit.")
-        if isinstance(X, Corpus):
-            continue_with_corpus(self, X, y, classes, sample_weight)
-        else:
-            continue_with_rows(self, X, y, classes, sample_weight)
-        return self
 
     # --- the steps of a fit -----------------------------------------------------------------------
 
@@ -377,20 +341,14 @@ class ChainCRF(SequenceEstimator):
         expected: "ChainExpectations | None",
         data: Sequences,
         labels: Labels,
-        columns: np.ndarray | None = None,
     ) -> ChainModel:
-        """Return the model with the weights that the data, the parameters and the expectations ask for.
-
-        ``columns`` are the numbers of the features of ``data`` in the encoder, if it has more of them.
-        """
+        """Return the model with the weights that the data, the parameters and the expectations ask for."""
         words = [str(c) for c in classes]
         allowed = allowed_transitions(words, self.scheme)
         if expected is not None:
             allowed = expected.without_forbidden(allowed)
         check_possible(labels, words, self.scheme, allowed)
         numbers = numbers_of(self.transition_features, encoder)
-        if numbers is not None and columns is not None:
-            numbers = np.flatnonzero(np.isin(columns, numbers))
         how: dict[str, Any] = {"transition_features": numbers, "start_end": self.start_end, **self._structure()}
         return ChainModel.build(data, labels, allowed=allowed, **how)
 
@@ -468,8 +426,8 @@ class ChainCRF(SequenceEstimator):
     ) -> np.ndarray:
         """Return the best labels of each sequence, as :meth:`SequenceEstimator.predict` describes."""
         check_is_fitted(self)
-        rows: Any = X if isinstance(X, Corpus) else as_list(X)
-        if known is None and not isinstance(rows, Corpus) and not self._acting(rules):
+        rows = as_list(X)
+        if known is None and not self._acting(rules):
             labels = self._labels_without_rules(rows)
             if labels is not None:
                 return object_array(labels)

@@ -189,7 +189,7 @@ class JointCRF(SequenceEstimator):
         """
         check_parameters(self)
         keeper = keeper_of(self.expectations)
-        X = as_list(X, "a corpus on disk holds one label for each token, and JointCRF learns several; give lists.")
+        X = as_list(X)
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
         data = encoder.fit_transform(X)

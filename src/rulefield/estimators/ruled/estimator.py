@@ -195,11 +195,7 @@ class RuledCRF(SequenceEstimator):
             raise InputError(
                 "RuledCRF takes no sample_weight: rules are weighed by counting sequences; leave it out."
             )
-        X = as_list(
-            X,
-            "rules look at tokens, which a corpus on disk does not keep; fit the chain on the corpus, and give "
-            'RuledCRF(chain, cv="prefit") lists that it has not seen.',
-        )
+        X = as_list(X)
         gold = [list(row) for row in y]
         done = self._cross_fitted(X, gold)
         base = done.crf

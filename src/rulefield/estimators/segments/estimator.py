@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder, check_possible
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
@@ -37,7 +36,7 @@ from rulefield.estimators.types import (
     SequencesLike,
     Transformer,
 )
-from rulefield.exceptions import InputError, LabelError, ModelFileError
+from rulefield.exceptions import ModelFileError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimize_owlqn
@@ -144,28 +143,24 @@ class SegmentCRF(SequenceEstimator):
 
     @interruptible
     def fit(
-        self, X: SequencesLike | Corpus, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: SequencesLike, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "SegmentCRF":
         """Learn from labeled sequences.
 
         Parameters
         ----------
-        X : list of sequences of tokens, Sequences, or Corpus
-            As in :class:`ChainCRF`; a corpus on disk is read into memory, encoded as it is.
+        X : list of sequences of tokens, or Sequences
+            As in :class:`ChainCRF`.
         y : list of sequences of token labels
-            Every label must be known. A corpus holds its own.
+            Every label must be known.
         sample_weight : array-like of shape (n_sequences,), optional
         """
         check_parameters(self)
         self._encoder = InputEncoder(copy.deepcopy(self.features))
         self._lexicons = LexiconMatcher(self.lexicons)
-        if isinstance(X, Corpus):
-            encoded, y = self._read_corpus(X, y)
-            data = self._data(encoded, encoded)
-        else:
-            tokens, y = tokens_and_labels(X, y)
-            tokens = as_list(tokens)
-            data = self._data(tokens, self._encoder.fit_transform(tokens))
+        tokens, y = tokens_and_labels(as_list(X), y)
+        tokens = as_list(tokens)
+        data = self._data(tokens, self._encoder.fit_transform(tokens))
         check_some_tokens(data.sequences)
         gold = self._gold(LabelEncoder(), y, data.sequences)
         model = self._model(data.sequences, gold)
@@ -182,15 +177,6 @@ class SegmentCRF(SequenceEstimator):
         self.model_, self.theta_ = model, found.theta
         report_fit(self, found)
         return self
-
-    def _read_corpus(self, corpus: Corpus, y: LabelsLike | None) -> tuple[Sequences, LabelsLike]:
-        if y is not None:
-            raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
-        if len(self._lexicons):
-            raise InputError(
-                "lexicons look at tokens, which a corpus on disk does not keep; give lists, or leave them out."
-            )
-        return self._encoder.read_corpus(corpus)
 
     def _gold(self, names: LabelEncoder, y: LabelsLike, sequences: Sequences) -> Segmentation:
         labels = names.fit(y).encode(y, sequences.lengths)
@@ -229,7 +215,7 @@ class SegmentCRF(SequenceEstimator):
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
     ) -> list[list[Segment]]:
         """Return the best segments of each sequence as (start, stop, type); arguments of ``predict``."""
-        ((answers, batch),) = self._asked(X, rules, known)
+        answers, batch = self._asked(X, rules, known)
         rows = []
         for ids in answers.ids(batch):
             opens, types = self._coder.spelling.read(ids)
@@ -240,7 +226,7 @@ class SegmentCRF(SequenceEstimator):
 
     def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
         """Return the log-probability of the segments of each sequence, (n_sequences,); rules play no part."""
-        ((answers, batch),) = self._asked(X, [], None)
+        answers, batch = self._asked(X, [], None)
         labels = LabelEncoder().set_classes(self._coder.classes).encode(y, batch.sequences.lengths)
         return answers.decoder.log_likelihood(batch.data, self._coder.encode(labels))
 

@@ -13,7 +13,6 @@ from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.text.parser import TextParser
 from rulefield.estimators.types import as_transformer
-from rulefield.learning.chain.stochastic import Stream
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
@@ -68,6 +67,6 @@ def chain_of_weights(weights: CrfsuiteChain, features: Any = None) -> ChainCRF:
     crf._encoder.encoder = FeatureEncoder.from_names(weights.features)
     crf._labels_encoder = LabelEncoder().set_classes(crf.classes_.tolist())
     crf.log_, crf.n_iter_, crf.converged_, crf.stopped_because_ = [], 0, True, "read from another tool's file"
-    crf.expectations_, crf._stream = [], Stream()
+    crf.expectations_ = []
     crf.l1_, crf.l2_ = 0.0, 0.0  # what the other tool used is not in its file
     return crf

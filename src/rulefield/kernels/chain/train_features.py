@@ -134,25 +134,3 @@ def add_label_counts(indptr, indices, values, ptr, label, chosen, scale, weights
                     high = middle
             if low < end and label[low] == y:
                 weights[low] += scale[t] * values[k * step]
-
-
-@kernel
-def find_pairs(ptr, label, feature, wanted, place, found):
-    """Fill the place of each pair (feature[k], wanted[k]) in a table, or where it would stand; found[k] is 1 or 0.
-
-    Features beyond the table stand at its end.
-    """
-    n_features = np.uint64(ptr.size - 1)
-    for k in range(feature.size):
-        f = np.uint64(feature[k])
-        low = ptr[f] if f < n_features else ptr[n_features]
-        high = ptr[f + np.uint64(1)] if f < n_features else low
-        end = high
-        while low < high:
-            middle = (low + high) >> np.uint64(1)
-            if label[middle] < wanted[k]:
-                low = middle + np.uint64(1)
-            else:
-                high = middle
-        place[k] = low
-        found[k] = low < end and label[low] == wanted[k]

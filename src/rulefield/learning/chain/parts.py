@@ -20,8 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.data.sequences import Labels
-from rulefield.encode.corpora.corpus import Corpus
-from rulefield.encode.corpora.mapped import MappedArrays, write_arrays
 from rulefield.encode.labels import check_possible
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.exceptions import InputError, LabelError
@@ -30,6 +28,7 @@ from rulefield.interrupts import check
 from rulefield.kernels.arrays import add_at
 from rulefield.kernels.chain.train import Packed
 from rulefield.kernels.quasi_newton import dot
+from rulefield.learning.chain.corpus import Corpus, MappedArrays, write_arrays
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.encode.corpora.corpus import Corpus
 from rulefield.exceptions import InputError
 from rulefield.rules.expression import LabeledTokens
 from rulefield.rules.labels import LabelTable, known_scheme
@@ -48,8 +47,6 @@ def observe(
 
     The scheme "auto" is guessed from ``labels``, the label set, which is by default that of the labels that occur.
     """
-    if isinstance(X, Corpus) or isinstance(y, Corpus):
-        raise InputError("a corpus on disk keeps labels and no tokens: give None as X, and y=list(corpus.labels()).")
     pairs = list(_known(y, X))
     if not pairs:
         raise InputError("y must hold at least one sequence in which every label is known.")

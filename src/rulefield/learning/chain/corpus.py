@@ -1,7 +1,9 @@
-"""A corpus on disk: what it holds, and its parts as sequences and labels."""
+"""A corpus on disk: what it holds, and its parts as sequences and labels, mapped into memory."""
 
 import hashlib
-from collections.abc import Iterator
+import json
+import mmap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +12,98 @@ from typing import Any, TypedDict
 import numpy as np
 
 from rulefield.data.plain_json import read_json
-from rulefield.data.sequences import Labels, Sequences, SparseRows, is_ones, ones
-from rulefield.encode.corpora.mapped import MappedArrays
-from rulefield.encode.vocabulary import Buckets, Vocabulary
+from rulefield.data.sequences import Labels, Sequences, SparseRows, ones
+from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import Form, Label, check_arrays, check_typed, flags, index
+from rulefield.outputs import whole_file
+
+# --- files of arrays ------------------------------------------------------------------------------
+
+_KEY = "rulefield"
+_TYPES = {
+    "F64": np.float64,
+    "I64": np.int64,
+    "U64": np.uint64,
+    "I32": np.int32,
+    "U32": np.uint32,
+    "U16": np.uint16,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
+_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
+
+
+class MappedArrays(Mapping[str, np.ndarray]):
+    """The arrays of one file by name; pages are read when they are touched.
+
+    The map is private: writing to an array changes no file (kernels are compiled for arrays that can be written to). It
+    goes when the last array that stands on it is let go.
+
+    Attributes
+    ----------
+    metadata : dict
+        What :func:`write_arrays` was given.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        try:
+            with open(self.path, "rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError) as error:
+            raise InputError(f"the file {str(path)!r} cannot be read ({error}); write the corpus again.") from None
+        try:
+            size = int.from_bytes(self._map[:8], "little")
+            header = read_json(self._map[8 : 8 + size])
+            self.metadata: dict[str, Any] = read_json(header.pop("__metadata__")[_KEY])
+            self._arrays = {name: self._view(entry, 8 + size) for name, entry in header.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"the file {str(path)!r} is damaged ({error}); write the corpus again.") from None
+
+    def _view(self, entry: Mapping[str, Any], begin: int) -> np.ndarray:
+        dtype, (first, last) = np.dtype(_TYPES[entry["dtype"]]), entry["data_offsets"]
+        if first == last:
+            return np.zeros(entry["shape"], dtype)
+        return np.frombuffer(self._map, dtype, (last - first) // dtype.itemsize, begin + first).reshape(
+            entry["shape"]
+        )
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+def write_arrays(
+    path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any], *, lasting: bool = True
+) -> None:
+    """Write a file that appears when it is whole, array by array: its bytes are never held together.
+
+    ``lasting`` as in :func:`rulefield.outputs.whole_file`.
+    """
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    ordered = sorted(whole, key=lambda name: -whole[name].itemsize)  # so that all of them are aligned
+    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(metadata, sort_keys=True)}}
+    place = 0
+    for name in ordered:
+        array = whole[name]
+        stop = place + array.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [place, stop]}
+        place = stop
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with whole_file(path, lasting=lasting) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in ordered:
+            file.write(whole[name].reshape(-1).view(np.uint8).data)
+
+
+# --- corpora --------------------------------------------------------------------------------------
 
 FORMAT = 1
 DESCRIPTION = "corpus.json"
@@ -37,7 +126,6 @@ class PartEntry(TypedDict):
     features: int
     known: int
     digest: str
-    source: str
 
 
 class Description(TypedDict):
@@ -45,8 +133,6 @@ class Description(TypedDict):
 
     format: int
     features: Any
-    part_tokens: int
-    complete: bool
     classes: list[Label]
     parts: list[PartEntry]
 
@@ -70,34 +156,6 @@ class EncodedPart:
     columns: np.ndarray
 
 
-@dataclass(frozen=True)
-class CorpusSlice:
-    """Part ``k`` of a corpus, to be read when it is needed: what a fitted estimator predicts at a time."""
-
-    corpus: "Corpus"
-    k: int
-
-    def __len__(self) -> int:
-        return self.corpus.parts[self.k]["sequences"]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens in each sequence."""
-        return MappedArrays(self.corpus._path(self.k))["lengths"]
-
-    def encoded(self, vocabulary: Vocabulary, grow: bool) -> Sequences:
-        """Return the part over the features of ``vocabulary``; unknown ones are added with ``grow``, or left out."""
-        columns = self.corpus.numbered(self.k, vocabulary, grow)
-        own = self.corpus.part(self.k).sequences
-        ids, values, indptr = columns[own.entries.indices], own.entries.data, own.entries.indptr
-        if len(columns) and columns.min() < 0:
-            known = ids >= 0
-            kept = np.concatenate([np.zeros(1, np.int32), np.cumsum(known, dtype=np.int32)])
-            ids, indptr = ids[known], kept[indptr]
-            values = ones(len(ids)) if is_ones(values) else values[known]
-        return Sequences(SparseRows(values, ids, indptr, (own.n_tokens, len(vocabulary))), own.lengths)
-
-
 class Corpus:
     """Encoded sequences and labels in a folder; :func:`rulefield.write_corpus` makes it.
 
@@ -115,11 +173,6 @@ class Corpus:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self._description = read_description(self.folder)
-        if not self._description["complete"]:
-            raise InputError(
-                f"the corpus {str(folder)!r} is not complete: its writing was interrupted; call write_corpus with the "
-                "same source again, and it goes on."
-            )
         for entry in self.parts:
             if not (self.folder / entry["file"]).is_file():
                 raise InputError(f"the corpus {str(folder)!r} lacks its part {entry['file']!r}; write it again.")
@@ -151,14 +204,8 @@ class Corpus:
 
     @cached_property
     def n_features(self) -> int:
-        """Number of distinct features, or of buckets that they are hashed to."""
-        return 1 << self.hash_bits if self.hash_bits else len(MappedArrays(self.folder / NAMES)["stop"]) - 1
-
-    @cached_property
-    def hash_bits(self) -> int:
-        """How many bits of a feature's hash are its number; 0 where features have names."""
-        file = MappedArrays(self.folder / NAMES)
-        return int(file["hash_bits"][0]) if "hash_bits" in file else 0
+        """Number of distinct features."""
+        return len(MappedArrays(self.folder / NAMES)["stop"]) - 1
 
     @property
     def any_known(self) -> bool:
@@ -175,31 +222,15 @@ class Corpus:
         )
 
     def vocabulary(self) -> Vocabulary:
-        """Return the names of all features, or the buckets that they are hashed to."""
-        if self.hash_bits:
-            return Buckets(self.hash_bits)
+        """Return the names of all features."""
         file = MappedArrays(self.folder / NAMES)
         vocabulary = Vocabulary()
         vocabulary.__setstate__({"blob": np.array(file["blob"]), "stop": np.array(file["stop"])})
         return vocabulary
 
-    @property
-    def slices(self) -> list[CorpusSlice]:
-        """All parts, none of them read yet."""
-        return [CorpusSlice(self, k) for k in range(len(self.parts))]
-
     def columns(self, k: int) -> np.ndarray:
         """Numbers in the corpus of the features of part ``k``."""
         return MappedArrays(self.folder / NAMES)[f"columns_{k:05d}"]
-
-    def numbered(self, k: int, vocabulary: Vocabulary, grow: bool) -> np.ndarray:
-        """Numbers in a vocabulary of the features of part ``k``; -1 for unknown ones, or they are added with ``grow``.
-
-        Hashed features have the numbers of their buckets, whatever the vocabulary.
-        """
-        if self.hash_bits:
-            return self.columns(k)
-        return vocabulary.number_joined(MappedArrays(self._path(k))["names"], self.parts[k]["features"], grow)
 
     @property
     def place(self) -> str:
@@ -209,7 +240,7 @@ class Corpus:
     def part(self, k: int, *, check: bool = False) -> EncodedPart:
         """Return part ``k``; ``check`` compares its digest first."""
         if check:
-            check_digest(self._path(k), self.parts[k]["digest"])
+            self._check_digest(k)
         file = MappedArrays(self._path(k))
         n_features = self.parts[k]["features"]
         try:
@@ -218,21 +249,29 @@ class Corpus:
         except (ModelFileError, KeyError, IndexError) as error:
             reason = str(error).split(";")[0].replace(" of the model file", "")
             raise InputError(
-                f"the part {str(self._path(k))!r} is damaged ({reason}); remove it and call write_corpus again."
+                f"the part {str(self._path(k))!r} is damaged ({reason}); write the corpus again."
             ) from None
-
-    def labels(self) -> Iterator[list[Any]]:
-        """Labels of each sequence, part by part; None if a label is not known."""
-        names = np.array([*self.classes, None], object)
-        for part in self:
-            rows = np.split(names[part.labels.ids], part.sequences.offsets[1:-1])
-            yield from (row.tolist() for row in rows)
 
     def __iter__(self) -> Iterator[EncodedPart]:
         return (self.part(k) for k in range(len(self.parts)))
 
     def _path(self, k: int) -> Path:
         return self.folder / self.parts[k]["file"]
+
+    def _check_digest(self, k: int) -> None:
+        """Refuse a part whose bytes are not those that were written."""
+        path = self._path(k)
+        try:
+            same = digest_of(path) == self.parts[k]["digest"]
+        except OSError as error:
+            raise InputError(
+                f"the part {str(path)!r} cannot be read ({error.strerror}); write the corpus again."
+            ) from None
+        if not same:
+            raise InputError(
+                f"the part {str(path)!r} was changed or damaged after it was written (its digest differs); write the "
+                "corpus again."
+            )
 
     def _labels(self, file: MappedArrays) -> Labels:
         """Labels of a part, which numbers its own classes, by the corpus's classes."""
@@ -265,7 +304,10 @@ def read_description(folder: Path) -> Description:
     """Return what ``corpus.json`` of a folder says."""
     path = folder / DESCRIPTION
     if not path.is_file():
-        raise InputError(f"there is no corpus in {str(folder)!r} (no {DESCRIPTION}); write one with rf.write_corpus.")
+        raise InputError(
+            f"there is no complete corpus in {str(folder)!r} (no {DESCRIPTION}); write one into an empty folder with "
+            "rf.write_corpus."
+        )
     try:
         described = read_json(path.read_bytes())
         check_typed(described, Description, DESCRIPTION)
@@ -278,24 +320,9 @@ def read_description(folder: Path) -> Description:
     return described
 
 
-def digest_of(data: bytes) -> str:
-    """Digest of the bytes of a part."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def check_digest(path: Path, digest: str) -> None:
-    """Refuse a part whose bytes are not those that were written."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"the part {str(path)!r} cannot be read ({error.strerror}); write the corpus again."
-        ) from None
-    if digest_of(data) != digest:
-        raise InputError(
-            f"the part {str(path)!r} was changed or damaged after it was written (its digest differs); remove it and "
-            "call write_corpus again."
-        )
+def digest_of(path: Path) -> str:
+    """Digest of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _sequences(file: MappedArrays, n_features: int) -> Sequences:

@@ -184,9 +184,7 @@ class _PartReader:
 
 def _row_by_row(features: Transformer | None) -> Transformer | None:
     """Return what makes features of one part, without learning from it."""
-    return (
-        features if features is None or isinstance(features, TokenFeatures) else _RowTransformer(features)
-    )
+    return features if features is None or isinstance(features, TokenFeatures) else _RowTransformer(features)
 
 
 class _RowTransformer:

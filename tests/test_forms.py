@@ -2,6 +2,7 @@
 
 import warnings
 from inspect import get_annotations
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pytest

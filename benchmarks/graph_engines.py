@@ -27,7 +27,7 @@ OPTIMA = {
 AD3_SECONDS = (
     0.069 + 0.061 + 0.038 + 2.66 + 0.166 + 0.061 + 0.275 + 0.079 + 0.152
 )  # branch and bound where it needed it
-KINDS = {"ATMOSTONE": Logic.at_most_one, "XOR": Logic.xor, "OR": Logic.any_of}
+KINDS = {"ATMOSTONE": Logic.budget, "XOR": Logic.xor, "OR": Logic.any_of}
 
 
 def potts_grid(seed, strength, side=20, n_labels=5):
@@ -50,7 +50,7 @@ def read_problem(path):
         kind = np.array([KINDS[name] for name in file["rule_kind"]], dtype=np.uint8)
         n = len(kind)
         atoms = (file[k] for k in ("rule_ptr", "atom_node", "atom_label", "atom_negated"))
-        logic = LogicFactors(kind, *atoms, np.zeros(n, np.int64), np.full(n, np.inf), np.arange(n))
+        logic = LogicFactors(kind, *atoms, np.ones(n, np.int64), np.full(n, np.inf), np.arange(n))
     return GraphProblem(potentials, logic)
 
 

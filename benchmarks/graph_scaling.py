@@ -35,7 +35,7 @@ def sparse(n, seed=0, n_labels=4, n_rules=0):
     )
     if not n_rules:
         return GraphProblem(potentials)
-    kind = rng.choice([Logic.at_most_one, Logic.xor, Logic.any_of], n_rules).astype(np.uint8)
+    kind = rng.choice([Logic.budget, Logic.xor, Logic.any_of], n_rules).astype(np.uint8)
     length = rng.integers(5, 9, n_rules)
     node = np.concatenate([rng.permutation(n)[:k] for k in length])
     logic = LogicFactors(
@@ -44,7 +44,7 @@ def sparse(n, seed=0, n_labels=4, n_rules=0):
         node,
         rng.integers(0, n_labels, len(node)),
         np.zeros(len(node), dtype=bool),
-        np.zeros(n_rules, dtype=np.int64),
+        np.ones(n_rules, dtype=np.int64),
         np.full(n_rules, np.inf),
         np.arange(n_rules),
     )

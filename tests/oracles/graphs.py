@@ -38,12 +38,9 @@ def holds(kind, truth, limit):
         inputs, out = truth[:, :-1], truth[:, -1]
     return {
         Logic.xor: lambda: count == 1,
-        Logic.at_most_one: lambda: count <= 1,
         Logic.any_of: lambda: count >= 1,
-        Logic.xor_out: lambda: inputs.sum(axis=1) == out,
         Logic.or_out: lambda: inputs.any(axis=1) == out,
         Logic.and_out: lambda: inputs.all(axis=1) == out,
-        Logic.imply: lambda: ~inputs.all(axis=1) | out,
         Logic.budget: lambda: count <= limit,
     }[Logic(kind)]()
 
@@ -186,7 +183,7 @@ def no_nodes():
 def with_empty_factors(rng, logic):
     """Add factors that name no node, as rules over an empty relation or type do; they come first."""
     k = int(rng.integers(1, 3))
-    kind = rng.choice([Logic.xor, Logic.at_most_one, Logic.any_of, Logic.budget], k)
+    kind = rng.choice([Logic.xor, Logic.any_of, Logic.budget], k)
     return LogicFactors(
         np.concatenate([kind, logic.kind]).astype(np.uint8),
         np.concatenate([np.zeros(k, np.int64), logic.pointer]),

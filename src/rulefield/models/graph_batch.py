@@ -7,25 +7,19 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from rulefield.data.graphs import Features, Pair, TypedGraph, is_forest
+from rulefield.data.graphs import Features, Pair, TypedGraph
 from rulefield.exceptions import InputError
-from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph import GraphPotentials, GraphUnion
 
 
 @dataclass(frozen=True, eq=False)
-class GraphBatch:
-    """Graphs one after the other; within a graph its types, sorted by name, one after the other.
+class GraphBatch(GraphUnion):
+    """Graphs one after the other with their features; within a graph its types, sorted by name, one after the other.
 
-    The union of the graphs is itself a graph, and each graph's nodes, edges and scores are a contiguous slice
-    of the union's, so that kernels run over all graphs at once and engines over views of single ones.
+    Kernels run over all graphs at once, engines over views of single ones.
 
     Parameters
     ----------
-    n_labels : ndarray of int64, shape (n_nodes,)
-    edges : ndarray of int64, shape (n_edges, 2)
-        Node numbers of the union.
-    node_pointer, edge_pointer : ndarray of int64, shape (n_graphs + 1,)
-        Slices of each graph.
     features : dict of type to matrix (n_nodes of the type, n_features)
     rows : dict of type to ndarray of int64
         Union number of each node of the type.
@@ -34,45 +28,10 @@ class GraphBatch:
         Union number of each edge of the pair.
     """
 
-    n_labels: np.ndarray
-    edges: np.ndarray
-    node_pointer: np.ndarray
-    edge_pointer: np.ndarray
     features: dict[str, Features]
     rows: dict[str, np.ndarray]
     edge_features: dict[Pair, Features]
     edge_rows: dict[Pair, np.ndarray]
-
-    @property
-    def n_graphs(self) -> int:
-        """Number of graphs."""
-        return len(self.node_pointer) - 1
-
-    @cached_property
-    def unary_offset(self) -> np.ndarray:
-        """Where each node's scores begin in the flat array, (n_nodes + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.n_labels)]).astype(np.int64)
-
-    @cached_property
-    def pairwise_offset(self) -> np.ndarray:
-        """Where each edge's score matrix begins in the flat array, (n_edges + 1,)."""
-        sizes = self.n_labels[self.edges[:, 0]] * self.n_labels[self.edges[:, 1]]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-    @cached_property
-    def node_graph(self) -> np.ndarray:
-        """Graph of each node, (n_nodes,)."""
-        return np.repeat(np.arange(self.n_graphs), np.diff(self.node_pointer))
-
-    @cached_property
-    def edge_graph(self) -> np.ndarray:
-        """Graph of each edge, (n_edges,)."""
-        return np.repeat(np.arange(self.n_graphs), np.diff(self.edge_pointer))
-
-    @cached_property
-    def is_forest(self) -> bool:
-        """No graph has a loop: then one exact pass over the union is cheaper than one for each graph."""
-        return is_forest(len(self.n_labels), self.edges)
 
     @cached_property
     def stored(self) -> dict[str | Pair, tuple[np.ndarray, np.ndarray, np.ndarray]]:

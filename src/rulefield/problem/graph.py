@@ -6,12 +6,67 @@ from functools import cached_property
 
 import numpy as np
 
+from rulefield.data.graphs import is_forest
 from rulefield.exceptions import InputError
 from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.problem.tables import TableFactors
 
 MOST_AGREEMENTS = 2**25
 """Entries of the edges between a table's own node and the nodes that it is about."""
+
+
+def starts(sizes: np.ndarray) -> np.ndarray:
+    """Return where arrays of these sizes begin, one after the other, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphUnion:
+    """The structure of some graphs, one after the other: as a whole it is a graph, and each of them a slice of it.
+
+    Parameters
+    ----------
+    n_labels : ndarray of int64, shape (n_nodes,)
+    edges : ndarray of int64, shape (n_edges, 2)
+        Node numbers of the union.
+    node_pointer, edge_pointer : ndarray of int64, shape (n_graphs + 1,)
+        Slices of each graph.
+    """
+
+    n_labels: np.ndarray
+    edges: np.ndarray
+    node_pointer: np.ndarray
+    edge_pointer: np.ndarray
+
+    @property
+    def n_graphs(self) -> int:
+        """Number of graphs."""
+        return len(self.node_pointer) - 1
+
+    @cached_property
+    def unary_offset(self) -> np.ndarray:
+        """Where each node's scores begin in the flat array, (n_nodes + 1,)."""
+        return starts(self.n_labels)
+
+    @cached_property
+    def pairwise_offset(self) -> np.ndarray:
+        """Where each edge's score matrix begins in the flat array, (n_edges + 1,)."""
+        return starts(self.n_labels[self.edges[:, 0]] * self.n_labels[self.edges[:, 1]])
+
+    @cached_property
+    def node_graph(self) -> np.ndarray:
+        """Graph of each node, (n_nodes,)."""
+        return np.repeat(np.arange(self.n_graphs), np.diff(self.node_pointer))
+
+    @cached_property
+    def edge_graph(self) -> np.ndarray:
+        """Graph of each edge, (n_edges,)."""
+        return np.repeat(np.arange(self.n_graphs), np.diff(self.edge_pointer))
+
+    @cached_property
+    def is_forest(self) -> bool:
+        """No graph has a loop: then one exact pass over the union is cheaper than one for each graph."""
+        return is_forest(len(self.n_labels), self.edges)
 
 
 @dataclass(frozen=True)
@@ -61,13 +116,12 @@ class GraphPotentials:
     @cached_property
     def unary_offset(self) -> np.ndarray:
         """Where each node's scores begin, (n_nodes + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.n_labels)]).astype(np.int64)
+        return starts(self.n_labels)
 
     @cached_property
     def pairwise_offset(self) -> np.ndarray:
         """Where each edge's matrix begins, (n_edges + 1,)."""
-        sizes = self.n_labels[self.edges[:, 0]] * self.n_labels[self.edges[:, 1]]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return starts(self.n_labels[self.edges[:, 0]] * self.n_labels[self.edges[:, 1]])
 
     @cached_property
     def pair_places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,18 +11,14 @@ import numpy as np
 class Logic(IntEnum):
     """What a factor says of its atoms a_1, ..., a_k (the last is the output of the ``*_out`` kinds).
 
-    The meaning is that of AD3: ``xor`` is exactly one; ``xor_out`` allows the output to equal a single true
-    input and forbids two true inputs (it is not parity); ``imply`` is (all but the last) implies the last.
+    The meaning is that of AD3: ``xor`` is exactly one, ``budget`` at most k.
     """
 
     xor = 0
-    at_most_one = 1
-    any_of = 2
-    xor_out = 3
-    or_out = 4
-    and_out = 5
-    imply = 6
-    budget = 7
+    any_of = 1
+    or_out = 2
+    and_out = 3
+    budget = 4
 
 
 @dataclass(frozen=True)
@@ -112,7 +108,7 @@ class CountFactors:
     Parameters
     ----------
     negated : ndarray of bool, shape (n_atoms,)
-        Negation of each atom in this form (De Morgan's laws turn ``imply`` and ``and_out`` round).
+        Negation of each atom in this form (De Morgan's laws turn ``and_out`` round).
     is_output : ndarray of bool, shape (n_atoms,)
         The output atoms, which are not counted; only where ``has_output``.
     low, high : ndarray of int64, shape (n_factors,)
@@ -131,13 +127,11 @@ def _canonical(factors: LogicFactors) -> CountFactors:
     of_atom = kind[factors.atom_factor]
     last = np.zeros(len(of_atom), np.bool_)
     last[factors.pointer[1:][size > 0] - 1] = True
-    flip = (of_atom == Logic.and_out) | ((of_atom == Logic.xor_out) & last) | ((of_atom == Logic.imply) & ~last)
     has_output = (kind == Logic.or_out) | (kind == Logic.and_out)
-    one = (kind == Logic.xor) | (kind == Logic.xor_out)
-    low = np.where(one | (kind == Logic.any_of) | (kind == Logic.imply), 1, 0)
-    high = np.where(one | (kind == Logic.at_most_one), 1, np.where(kind == Logic.budget, factors.limit, size))
+    low = np.where((kind == Logic.xor) | (kind == Logic.any_of), 1, 0)
+    high = np.where(kind == Logic.xor, 1, np.where(kind == Logic.budget, factors.limit, size))
     return CountFactors(
-        negated=factors.atom_negated ^ flip,
+        negated=factors.atom_negated ^ (of_atom == Logic.and_out),
         is_output=last & has_output[factors.atom_factor],
         low=low.astype(np.int64),
         high=high.astype(np.int64),

@@ -201,7 +201,7 @@ def test_marginals_under_rules_are_those_of_the_definition(fitted, data):
     own = deepcopy(fitted).set_params(rules=[hard])
     assert_allclose(own.predict_marginals([graph])[0]["a"], fitted.predict_marginals([graph], rules=[hard])[0]["a"])
     with pytest.raises(InputError, match="knows no rules"):
-        fitted.predict_marginals([graph], rules=[hard], method="loopy")
+        fitted.predict_marginals([graph], rules=[hard], method="tree_reweighted")
     with pytest.raises(InfeasibleError, match="first.*second"):
         fitted.predict_marginals(
             [graph], rules=[node("a", 0).is_("x").named("first"), node("a", 0).is_("y").named("second")]

@@ -174,7 +174,7 @@ def test_joint_probabilities_of_many_labels_are_those_of_few(monkeypatch):
     model = rf.MultiLabelCRF(structure="full").fit(X, Y)
     known = np.where(np.arange(3) == 1, np.nan, Y[:4].astype(float))
     few = [model.predict_joint_log_proba(X[:4], rows) for rows in (Y[:4], known)]
-    monkeypatch.setattr("rulefield.learning.graph.fields.MOST_SMALL_NODES", 2)
+    monkeypatch.setattr("rulefield.inference.graph.fields.MOST_SMALL_NODES", 2)
     many = [model.predict_joint_log_proba(X[:4], rows) for rows in (Y[:4], known)]
     np.testing.assert_allclose(many, few)
     monkeypatch.setattr("rulefield.inference.graph.exact.sums.MOST_ENTRIES", 3)

@@ -24,7 +24,7 @@ SHAPES = {
     "forbidden": {"n_factors": 3, "forbidden": 0.15},
     "half steps": {"n_factors": 0, "n_rows": 3, "step": 0.5},
 }
-EXACT = ("auto", "branch", "elimination", "milp", "enumerate")
+EXACT = ("auto", "branch", "elimination", "milp")
 
 
 def agrees(problem, engine):
@@ -59,7 +59,7 @@ def test_auto_equals_enumeration(seed, n_nodes, n_factors, n_rows, forbidden):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("engine", EXACT)
 def test_exact_engines_equal_enumeration(engine, shape):
-    for seed in range(2 if engine == "enumerate" else 6):
+    for seed in range(6):
         agrees(random_problem(np.random.default_rng(seed), 5, **SHAPES[shape]), engine)
 
 

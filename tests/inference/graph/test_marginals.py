@@ -69,10 +69,10 @@ def test_gradient_of_the_bound_is_the_marginals():
         assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(found.node[k], abs=1e-5)
 
 
-def test_loopy_is_near_on_weak_coupling():
+def test_sweeps_are_near_on_weak_coupling():
     p = random_potentials(np.random.default_rng(1), 6)
     p = GraphPotentials(p.n_labels, p.unary, p.edges, 0.2 * p.pairwise)
-    found = graph_marginals(p, "loopy")
+    found = graph_marginals(p, "tree_reweighted")
     assert found.converged
     assert found.node == pytest.approx(exact_marginals(p)[0], abs=0.02)
 
@@ -108,9 +108,9 @@ def tangled(rng, forbidden):
 
 def test_sweeps_count_scores_of_a_node_with_itself():
     p = tangled(np.random.default_rng(0), 0.0)
-    found, (node, _, log_z) = graph_marginals(p, "loopy"), exact_marginals(p)
-    assert found.method == "loopy"
-    assert found.log_partition == pytest.approx(log_z, abs=0.3)
+    found, (node, _, log_z) = graph_marginals(p, "tree_reweighted"), exact_marginals(p)
+    assert found.method == "tree_reweighted"
+    assert log_z <= found.log_partition <= log_z + 0.3
     assert found.node == pytest.approx(node, abs=0.1)
 
 

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from oracles.graph_makers import flat_labels, random_graphs, random_labels
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_builders import chain
-from rulefield.inference.graph.reweighted import Graphs, ReweightedField, edge_appearance
-from rulefield.learning.graph.fields import ExactField, GivenField
+from rulefield.inference.graph.fields import ExactField, GivenField
+from rulefield.inference.graph.reweighted import ReweightedField, edge_appearance
 from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
 from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.oracle import MapOracle
@@ -34,8 +34,8 @@ def gradient_error(objective, theta):
 def tighten(field):
     """Let the messages of a field, and of the fields inside it, settle to the last digit."""
     field.tolerance = 1e-12
-    for inner in getattr(field, "fields", ()):
-        tighten(inner)
+    if isinstance(field, GivenField):
+        tighten(field.inner)
 
 
 def all_labelings(n_labels):
@@ -61,15 +61,10 @@ def chains(seed=0, unknown=False, **options):
     return rng, graphs, labels, make_shards(graphs, labels, {"token": 3}, n_shards=2, **options)
 
 
-def graphs_of(shard):
-    batch = shard.batch
-    return Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer)
-
-
 @pytest.fixture
 def sweeps_only(monkeypatch):
     """Let no graph be summed exactly but forests."""
-    monkeypatch.setattr("rulefield.learning.graph.fields.MOST_EXACT_ENTRIES", 1)
+    monkeypatch.setattr("rulefield.inference.graph.fields.MOST_EXACT_ENTRIES", 1)
 
 
 def fields_of(objective):
@@ -152,7 +147,7 @@ def test_marginals_of_a_chain_are_exact():
     rng, *_, shards = chains()
     shard = shards[-1]
     scores = CHAIN.potentials(rng.normal(size=CHAIN.n_parameters), shard.batch)
-    _, node, edge, _ = ReweightedField(graphs_of(shard), None, 100, 1e-12).marginals(scores.unary, scores.pairwise)
+    _, node, edge, _ = ReweightedField(shard.batch, 100, 1e-12).marginals(scores.unary, scores.pairwise)
     p = shard.batch.potentials_of(scores, shard.batch.n_graphs - 1)
     every = all_labelings(p.n_labels)
     weight = np.exp([p.score(row) for row in every])
@@ -254,7 +249,7 @@ def test_the_bound_is_above_every_labeling_where_messages_would_go_in_circles(se
     (shard,) = make_shards([graph], [np.zeros(34, int)], {"a": 3})
     unary = rng.normal(size=(34, 3))
     table = rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(len(edges), 3, 3))
-    (value,), *_ = ReweightedField(graphs_of(shard)).marginals(unary.ravel(), table.ravel())
+    (value,), *_ = ReweightedField(shard.batch).marginals(unary.ravel(), table.ravel())
     for y in rng.integers(3, size=(5, 34)):
         for v in np.tile(np.arange(34), 5):  # climb: each node takes its best label, given the others
             gains = unary[v] + table[edges[:, 0] == v, :, y[edges[edges[:, 0] == v, 1]]].sum(axis=0)

@@ -391,14 +391,14 @@ class GraphCRF(SavedModel, BaseEstimator):
         Parameters
         ----------
         X, rules, known : as in ``predict``
-        method : {"auto", "exact", "tree_reweighted", "loopy"}
-            ``"exact"`` sums on any graph, or refuses; the last two are approximations and know no rules.
+        method : {"auto", "exact", "tree_reweighted"}
+            ``"exact"`` sums on any graph, or refuses; ``"tree_reweighted"`` is an approximation and knows no rules.
         """
         check_value("method", method, one_of(*METHODS))
         graphs = self._graphs(X)
         decoder = self._decoder(rules)
-        if decoder.rules and method in ("tree_reweighted", "loopy"):
-            raise InputError(f'method="{method}" knows no rules; use "auto", or rules=[].')
+        if decoder.rules and method == "tree_reweighted":
+            raise InputError('method="tree_reweighted" knows no rules; use "auto", or rules=[].')
         flat = decoder.marginals(graphs, self._allowed(graphs, known), method)
         return [self._names.by_type(graph, marginals) for graph, marginals in zip(graphs, flat)]
 

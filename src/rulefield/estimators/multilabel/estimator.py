@@ -55,10 +55,10 @@ from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, are_labels, check_arrays, part_of, weights
 from rulefield.inference.graph.decode import NODE_LIMIT
-from rulefield.inference.graph.reweighted import Graphs, Sums
+from rulefield.inference.graph.fields import exact_field_of
+from rulefield.inference.graph.reweighted import Sums
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
-from rulefield.learning.graph.fields import exact_field_of
 
 FOLDS = 5
 """Parts of the samples for cross-fitting predictors."""
@@ -430,7 +430,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         """Log-partition values and marginals of chunks of samples; None if exact sums would be too large."""
         sums = []
         for _, union, batch in decoder.scored(graphs, allowed):
-            field = exact_field_of(Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer))
+            field = exact_field_of(batch)
             if field is None:
                 return None
             sums.append(field.marginals(union.unary, union.pairwise))

@@ -7,7 +7,6 @@ from time import monotonic
 
 import numpy as np
 
-from rulefield.exceptions import InputError
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.graph.ad3 import ad3_graph
 from rulefield.inference.graph.auto import ENGINE_STEPS, auto_graph, is_closed, walk_graph
@@ -17,7 +16,6 @@ from rulefield.inference.graph.evaluate import (
     certify,
     check_labels,
     check_problem,
-    evaluate,
     no_answer,
     with_tables,
 )
@@ -32,8 +30,6 @@ NODE_LIMIT = 10 * NODES_PER_SECOND
 """Search nodes by default: about ten seconds."""
 PLAIN_SHARE = 10
 """One search node in so many is for the problem without its logic factors: it is mostly proved in fewer."""
-MOST_LABELINGS = 2_000_000
-"""Labelings that enumeration tries at most."""
 
 
 def decode_graph(
@@ -51,8 +47,7 @@ def decode_graph(
     engine : str
         ``auto`` walks from cheap to exact and stops at the first certificate. ``trws``: no search.
         ``branch``: TRW-S and branch and bound on the whole. ``elimination``: TRW-S, then variable elimination, refused if
-        its tables would be too large. ``ad3``: the relaxation, rounded. ``milp``: HiGHS on the whole. ``enumerate``: every
-        labeling.
+        its tables would be too large. ``ad3``: the relaxation, rounded. ``milp``: HiGHS on the whole.
     node_limit : int or None
         Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
         each 3,000 entries of the messages along edges, so that the limit means about the same work on large graphs.
@@ -107,31 +102,6 @@ def _lazily(
     return replace(answer, bound=max(answer.value, min(answer.bound, plain.bound)))
 
 
-def enumerate_graph(problem: GraphProblem) -> Answer:
-    """Best labeling by trying all of them, auxiliary variables included.
-
-    Raises
-    ------
-    InputError
-        Where there are more than two million labelings.
-    """
-    sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)]).astype(np.int64)
-    count = float(np.prod(sizes.astype(np.float64)))
-    if count > MOST_LABELINGS:
-        raise InputError(
-            f'engine="enumerate" tries at most {MOST_LABELINGS:,} labelings, here are {count:.3g}; use "auto".'
-        )
-    best, best_value = None, -np.inf
-    for code in range(int(count)):
-        labels = np.array(np.unravel_index(code, sizes), dtype=np.int64) if len(sizes) else np.zeros(0, np.int64)
-        value = evaluate(problem, labels).objective
-        if value > best_value:
-            best, best_value = labels, value
-    if best is None:
-        return no_answer(-np.inf, "enumerate", int(count))
-    return Answer(best, best_value, best_value, "enumerate", int(count))
-
-
 Run = Callable[[GraphProblem, int, float | None, np.ndarray | None], Answer]
 LOGIC, COUNTS, ROWS = "logic", "counts", "rows"
 """Forms of rules: logic factors, rows that have an automaton, rows with any coefficients."""
@@ -150,7 +120,6 @@ ENGINES: Engines[Run] = Engines(
         Engine("auto", _lazily, True, ALL),
         Engine("ad3", lambda problem, *_: ad3_graph(problem), False, ALL),
         Engine("milp", lambda problem, nodes, seconds, _: milp_graph(problem, nodes, seconds), True, ALL),
-        Engine("enumerate", lambda problem, *_: enumerate_graph(problem), True, ALL),
         *map(_walk, ENGINE_STEPS),
     ],
 )

@@ -1,4 +1,4 @@
-"""Marginals of a graph's field: exact by variable elimination if its tables are small, else tree-reweighted or loopy.
+"""Marginals of a graph's field: exact by variable elimination if its tables are small, else tree-reweighted.
 
 Under rules they are exact or refused. Every rule is an automaton that reads its nodes one after the other
 (:mod:`rulefield.inference.graph.automata`); its states become variables between the nodes' labels, so that the whole is
@@ -6,20 +6,20 @@ a product of small tables. The cost is that of the largest table: small on small
 nodes or about counts, and on thin graphs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.data.graphs import is_forest
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.automata import GraphAutomaton, automata
 from rulefield.inference.graph.evaluate import check_scores
-from rulefield.inference.graph.exact.sums import SumPlan, TableList, graph_plan, refuse_size
-from rulefield.inference.graph.reweighted import Graphs, ReweightedField
+from rulefield.inference.graph.exact.sums import TableList, refuse_size
+from rulefield.inference.graph.fields import exact_field_of
+from rulefield.inference.graph.reweighted import ReweightedField, Sums
 from rulefield.kernels.graph.evaluate import EXCESS
-from rulefield.problem.graph import GraphPotentials, GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem, GraphUnion
 
-METHODS = ("auto", "exact", "tree_reweighted", "loopy")
+METHODS = ("auto", "exact", "tree_reweighted")
 AUTO_ENTRIES = 2**14
 """Entries of one table: with larger ones ``auto`` leaves exact sums alone, since sweeps are faster."""
 TABLE_ENTRIES = 512
@@ -35,9 +35,9 @@ class GraphMarginals:
     node : ndarray of float64, like ``potentials.unary``
     edge : ndarray of float64, like ``potentials.pairwise``
     log_partition : float
-        Exact (``exact``), an upper bound at convergence (``tree_reweighted``) or the Bethe estimate (``loopy``).
+        Exact, or an upper bound at convergence (``tree_reweighted``).
     method : str
-        ``exact``, ``tree_reweighted`` or ``loopy``.
+        ``exact`` or ``tree_reweighted``.
     iterations : int
     converged : bool
     """
@@ -61,7 +61,7 @@ def graph_marginals(
     Parameters
     ----------
     potentials : GraphPotentials
-    method : {"auto", "exact", "tree_reweighted", "loopy"}
+    method : {"auto", "exact", "tree_reweighted"}
         ``auto`` is ``exact`` on forests and wherever elimination needs small tables only, else ``tree_reweighted``.
     iterations : int
         Most rounds of sweeps on a graph with loops.
@@ -77,50 +77,35 @@ def graph_marginals(
         raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     check_scores(potentials)
     p = potentials.without_loops()
-    forest = is_forest(p.n_nodes, p.edges)
-    if method in ("auto", "exact") and not forest:
-        plan = graph_plan(p.n_labels, p.edges, np.inf if method == "exact" else AUTO_ENTRIES)
-        if plan is not None:
-            return _with_loops(_summed(p, plan), potentials)
-        if method == "exact":
+    graph = GraphUnion(p.n_labels, p.edges, np.array([0, p.n_nodes]), np.array([0, len(p.edges)]))
+    exact = None
+    if method != "tree_reweighted" and not graph.is_forest:
+        exact = exact_field_of(graph, np.inf if method == "exact" else AUTO_ENTRIES)
+        if exact is None and method == "exact":
             refuse_size(np.inf)
-    method = "exact" if forest and method != "loopy" else "tree_reweighted" if method == "auto" else method
-    return _with_loops(_swept(p, method, iterations, tolerance), potentials)
-
-
-def _summed(p: GraphPotentials, plan: SumPlan) -> GraphMarginals:
-    """Exact sums over all labelings."""
-    share, logs = plan.sum(np.concatenate([p.unary, p.pairwise]))
-    _check_possible(logs.sum())
-    return GraphMarginals(share[: len(p.unary)], share[len(p.unary) :], float(logs.sum()), "exact", 1, True)
-
-
-def _check_possible(log_partition: float) -> None:
-    """Raise if no labeling is allowed."""
-    if not log_partition > -np.inf:
+    field = ReweightedField(graph, iterations, tolerance) if exact is None else exact
+    sums = field.marginals(p.unary, p.pairwise)
+    if np.isnan(sums.node).any() or not sums.values[0] > -np.inf:
         raise InputError("no labeling is allowed: every one has a score of -inf; allow more labels.")
+    swept = field.swept if isinstance(field, ReweightedField) else 1
+    is_exact = graph.is_forest or exact is not None  # one sweep is exact on forests
+    return GraphMarginals(
+        sums.node,
+        _with_loops(sums, potentials),
+        float(sums.values[0]),
+        "exact" if is_exact else "tree_reweighted",
+        swept,
+        is_exact or swept < iterations,
+    )
 
 
-def _swept(p: GraphPotentials, method: str, iterations: int, tolerance: float) -> GraphMarginals:
-    """Sum-product; one sweep is exact on forests."""
-    rho = None if method == "tree_reweighted" else np.ones(len(p.edges))
-    graph = Graphs(p.n_labels, p.edges, np.array([0, p.n_nodes]), np.array([0, len(p.edges)]))
-    sweeper = ReweightedField(graph, rho, iterations, tolerance)
-    sums = sweeper.marginals(p.unary, p.pairwise)
-    _check_possible(-np.inf if np.isnan(sums.node).any() else sums.values[0])
-    settled = method == "exact" or sweeper.swept < iterations
-    return GraphMarginals(sums.node, sums.edge, float(sums.values[0]), method, sweeper.swept, settled)
-
-
-def _with_loops(found: GraphMarginals, p: GraphPotentials) -> GraphMarginals:
-    """Add the edges from a node to itself; their marginals are the node's."""
-    if not p.loops.any():
-        return found
+def _with_loops(sums: Sums, p: GraphPotentials) -> np.ndarray:
+    """Return edge marginals with those of the edges from a node to itself, which are the node's."""
     edge = np.zeros_like(p.pairwise)
-    edge[~np.repeat(p.loops, np.diff(p.pairwise_offset))] = found.edge
+    edge[~np.repeat(p.loops, np.diff(p.pairwise_offset))] = sums.edge
     for node, diagonal in p.diagonals():
-        edge[diagonal] = found.node[node]
-    return replace(found, edge=edge)
+        edge[diagonal] = sums.node[node]
+    return edge
 
 
 # --- under rules ----------------------------------------------------------------------------------

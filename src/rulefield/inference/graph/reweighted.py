@@ -1,7 +1,4 @@
-"""Tree-reweighted sum-product ([Wainwright05]): a bound on the log-partition value of each of many graphs, and marginals.
-
-With every edge weight 1 it is ordinary sum-product: exact on forests, loopy belief propagation elsewhere.
-"""
+"""Tree-reweighted sum-product ([Wainwright05]): a bound on the log-partition value of each of many graphs, and marginals."""
 
 from typing import Any, NamedTuple
 
@@ -10,6 +7,7 @@ from scipy import sparse
 
 from rulefield.data.graphs import spanning_tree
 from rulefield.kernels.graph import reweighted as kernels
+from rulefield.problem.graph import GraphUnion, starts
 
 N_TREES = 20
 """Spanning forests whose mean gives the weights, at least; more until each edge lies in one."""
@@ -27,39 +25,6 @@ class Sums(NamedTuple):
     messages: Messages = None
 
 
-class Graphs(NamedTuple):
-    """The structure of some graphs, one after the other; no node is joined to itself."""
-
-    n_labels: np.ndarray
-    """Labels of each node of the union, (n_nodes,)."""
-    edges: np.ndarray
-    """Nodes of the union, (n_edges, 2)."""
-    node_pointer: np.ndarray
-    """Where the nodes of each graph begin, (n_graphs + 1,)."""
-    edge_pointer: np.ndarray
-    """Where its edges begin."""
-
-    @property
-    def n_graphs(self) -> int:
-        """Number of graphs."""
-        return len(self.node_pointer) - 1
-
-    @property
-    def node_graph(self) -> np.ndarray:
-        """Graph of each node."""
-        return np.repeat(np.arange(self.n_graphs), np.diff(self.node_pointer))
-
-    @property
-    def unary_offset(self) -> np.ndarray:
-        """Where the scores of each node begin."""
-        return _starts(self.n_labels)
-
-    @property
-    def pairwise_offset(self) -> np.ndarray:
-        """Where the scores of each edge begin."""
-        return _starts(self.n_labels[self.edges[:, 0]] * self.n_labels[self.edges[:, 1]])
-
-
 class ReweightedField:
     """Sum-product over some graphs, from messages that the caller gives (equal ones, if it gives none).
 
@@ -67,9 +32,7 @@ class ReweightedField:
 
     Parameters
     ----------
-    graphs : Graphs
-    rho : ndarray of float64, shape (n_edges,), optional
-        Edge appearance probabilities.
+    graphs : GraphUnion
     sweeps : int
         Most sweeps over a graph in one call. If loops are strong, messages creep: what 200 sweeps add to 50 is less than
         what the next step of a learner changes, and it goes on from there.
@@ -77,16 +40,16 @@ class ReweightedField:
         A graph is done when no message moves more than this (in probability).
     """
 
-    def __init__(self, graphs: Graphs, rho: np.ndarray | None = None, sweeps: int = 50, tolerance: float = 1e-5):
+    def __init__(self, graphs: GraphUnion, sweeps: int = 50, tolerance: float = 1e-5):
         self.n_sweeps, self.tolerance, self.swept = sweeps, tolerance, 0
         edges, offset = graphs.edges, graphs.unary_offset
-        self.rho = edge_appearance(len(graphs.n_labels), edges) if rho is None else rho
+        self.rho = edge_appearance(len(graphs.n_labels), edges)
         low, high = edges.min(axis=1), edges.max(axis=1)
         graph = np.repeat(np.arange(graphs.n_graphs), np.diff(graphs.edge_pointer))
         forward, backward = np.lexsort((high, low, graph)), np.lexsort((-low, -high, graph))
         target = edges[:, ::-1].ravel()
         size = graphs.n_labels[target]
-        begin = _starts(size)
+        begin = starts(size)
         self._slot = np.repeat(offset[:-1][target] - begin[:-1], size) + np.arange(begin[-1])
         self._message_rho = np.repeat(np.repeat(self.rho, 2), size)
         self._equal = np.repeat(1.0 / size, size)
@@ -107,10 +70,6 @@ class ReweightedField:
         node, edge, values = np.empty_like(unary), np.empty_like(pairwise), np.empty(len(layout.node_pointer) - 1)
         kernels.pseudo_marginals(layout, state, unary, pairwise, node, edge, values)
         return Sums(values, node, edge, linear)
-
-
-def _starts(sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def edge_appearance(n_nodes: int, edges: np.ndarray) -> np.ndarray:

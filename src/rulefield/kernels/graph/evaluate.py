@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel
 
-XOR, AT_MOST_ONE, ANY_OF, XOR_OUT, OR_OUT, AND_OUT, IMPLY, BUDGET = range(8)  # the numbers of problem.logic.Logic
+XOR, ANY_OF, OR_OUT, AND_OUT = range(4)  # the numbers of problem.logic.Logic
 EXCESS = 1e-9
 """A row is not broken by less than that: its sums have rounding errors."""
 MOST_FREE = 16
@@ -67,18 +67,12 @@ def holds(kind, count, last, size, limit):
     inputs = count - last
     if kind == XOR:
         return count == 1
-    if kind == AT_MOST_ONE:
-        return count <= 1
     if kind == ANY_OF:
         return count >= 1
-    if kind == XOR_OUT:
-        return size > 0 and inputs == last
     if kind == OR_OUT:
         return (inputs > 0) == last
     if kind == AND_OUT:
         return size == 0 or (inputs == size - 1) == last
-    if kind == IMPLY:
-        return size > 0 and (inputs < size - 1 or last)
     return count <= limit
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.inference.graph.reweighted import Graphs, Messages
+from rulefield.inference.graph.fields import Field, GivenField, field_of, is_exact
+from rulefield.inference.graph.reweighted import Messages
 from rulefield.learning.fit_log import penalized
-from rulefield.learning.graph.fields import Field, GivenField, field_of, is_exact
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.models.graph import GraphModel
 from rulefield.parallel import Threads
@@ -23,8 +23,7 @@ class LabeledPart(NamedTuple):
 
 def labeled_part(shard: GraphShard) -> LabeledPart:
     """Make a shard ready for evaluations."""
-    batch, known = shard.batch, shard.labels != UNKNOWN
-    graphs = Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer)
+    graphs, known = shard.batch, shard.labels != UNKNOWN
     free = field_of(graphs)
     if shard.complete:
         return LabeledPart(shard, free, None)

@@ -135,7 +135,7 @@ class _Job:
             return
         tight, wanted = np.greater(size, high), np.broadcast_to(np.greater(low, 0), size.shape)
         if tight.any():
-            self._emit(Logic.at_most_one if one else Logic.budget, parts, tight, False, high, weight, rule)
+            self._emit(Logic.budget, parts, tight, False, high, weight, rule)
         if wanted.any() and (one or statement.name == "any_of"):
             self._emit(Logic.any_of, parts, wanted, False, 0, weight, rule)
         elif wanted.any():

@@ -4,10 +4,10 @@ from typing import Protocol
 
 import numpy as np
 
-from rulefield.data.graphs import is_forest
 from rulefield.inference.graph.exact.sums import SumPlan, graph_plan
-from rulefield.inference.graph.reweighted import Graphs, Messages, ReweightedField, Sums
+from rulefield.inference.graph.reweighted import Messages, ReweightedField, Sums
 from rulefield.kernels.graph.small import binary_sums
+from rulefield.problem.graph import GraphUnion
 
 MOST_SMALL_NODES = 14
 """Nodes of a binary graph whose labelings (16,384) are all summed: several times as fast as elimination."""
@@ -24,20 +24,19 @@ class Field(Protocol):
         """Return them for the scores of a shard, flat."""
 
 
-def field_of(graphs: Graphs) -> Field:
+def field_of(graphs: GraphUnion) -> Field:
     """Return the field of some graphs."""
-    forest = is_forest(len(graphs.n_labels), graphs.edges)
-    exact = None if forest else exact_field_of(graphs, MOST_EXACT_ENTRIES, EXACT_WORK_RATIO)
+    exact = None if graphs.is_forest else exact_field_of(graphs, MOST_EXACT_ENTRIES, EXACT_WORK_RATIO)
     return ReweightedField(graphs) if exact is None else exact
 
 
 def exact_field_of(
-    graphs: Graphs, most_entries: float = np.inf, work_ratio: float = np.inf
-) -> "SmallField | ExactField | None":
+    graphs: GraphUnion, most_entries: float = np.inf, work_ratio: float = np.inf
+) -> "ExactField | None":
     """Return the field of some graphs by exact sums; None if a table or the work would be too large."""
     sizes = np.diff(graphs.node_pointer)
     if len(sizes) and (graphs.n_labels == 2).all() and sizes.max() <= MOST_SMALL_NODES:
-        return SmallField(graphs)
+        return ExactField(graphs, None)
     plan = graph_plan(graphs.n_labels, graphs.edges, most_entries)
     if plan is None or plan.plan.work > work_ratio * max(graphs.pairwise_offset[-1], 1):
         return None
@@ -51,35 +50,25 @@ def is_exact(field: Field) -> bool:
     return not isinstance(field, ReweightedField) or bool((field.rho == 1.0).all())
 
 
-class SmallField:
-    """Sums over all labelings of small binary graphs, one by one; by elimination if masses of labelings vanish."""
-
-    def __init__(self, graphs: Graphs):
-        self.graphs = graphs
-
-    def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
-        """Return each graph's log-partition value and marginals."""
-        graphs = self.graphs
-        values, node, edge = np.empty(graphs.n_graphs), np.empty_like(unary), np.empty_like(pairwise)
-        structure = graphs.node_pointer, graphs.edge_pointer, graphs.edges
-        if binary_sums(*structure, unary, pairwise, node, edge, values):
-            return Sums(values, node, edge)
-        plan = graph_plan(graphs.n_labels, graphs.edges)
-        assert plan is not None
-        return ExactField(graphs, plan).marginals(unary, pairwise)
-
-
 class ExactField:
-    """Sums over all labelings by variable elimination."""
+    """Sums over all labelings: without a plan one by one, of small binary graphs; with it by variable elimination."""
 
-    def __init__(self, graphs: Graphs, plan: SumPlan):
-        self.graphs, self.plan, self.node_graph = graphs, plan, graphs.node_graph
+    def __init__(self, graphs: GraphUnion, plan: SumPlan | None):
+        self.graphs, self.plan = graphs, plan
 
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
         """Return each graph's log-partition value and marginals."""
-        share, logs = self.plan.sum(np.concatenate([unary, pairwise]))
-        values = np.bincount(self.node_graph, logs, minlength=self.graphs.n_graphs)
-        return Sums(values, share[: len(unary)], share[len(unary) :])
+        graphs, plan = self.graphs, self.plan
+        if plan is None:
+            values, node, edge = np.empty(graphs.n_graphs), np.empty_like(unary), np.empty_like(pairwise)
+            structure = graphs.node_pointer, graphs.edge_pointer, graphs.edges
+            if binary_sums(*structure, unary, pairwise, node, edge, values):
+                return Sums(values, node, edge)
+            plan = graph_plan(graphs.n_labels, graphs.edges)  # masses of labelings vanish
+            assert plan is not None
+        share, logs = plan.sum(np.concatenate([unary, pairwise]))
+        totals = np.bincount(graphs.node_graph, logs, minlength=graphs.n_graphs)
+        return Sums(totals, share[: len(unary)], share[len(unary) :])
 
 
 class GivenField:
@@ -87,13 +76,13 @@ class GivenField:
 
     Parameters
     ----------
-    graphs : Graphs
+    graphs : GraphUnion
     given : ndarray of bool, shape (n_nodes,)
     labels : ndarray of int64, shape (n_nodes,)
         Labels of these nodes.
     """
 
-    def __init__(self, graphs: Graphs, given: np.ndarray, labels: np.ndarray):
+    def __init__(self, graphs: GraphUnion, given: np.ndarray, labels: np.ndarray):
         offset, (first, second) = graphs.unary_offset, graphs.edges.T
         kept = ~given[first] & ~given[second]
         edge = np.repeat(np.arange(len(kept)), np.diff(graphs.pairwise_offset))
@@ -107,8 +96,7 @@ class GivenField:
         self._is_given = np.repeat(given, graphs.n_labels)
         self._slot, self._graph = offset[:-1][given] + labels[given], graphs.node_graph[given]
         pointer = np.concatenate([[0], np.cumsum(kept)])[graphs.edge_pointer]
-        self.inner = field_of(Graphs(graphs.n_labels, graphs.edges[kept], graphs.node_pointer, pointer))
-        self.fields = [self.inner]
+        self.inner = field_of(GraphUnion(graphs.n_labels, graphs.edges[kept], graphs.node_pointer, pointer))
 
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
         """Return each graph's log-partition value, marginals and messages."""

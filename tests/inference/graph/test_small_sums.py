@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
-from rulefield.inference.graph.reweighted import Graphs
-from rulefield.learning.graph.fields import SmallField
+from rulefield.inference.graph.fields import ExactField
+from rulefield.problem.graph import GraphUnion
 
 EDGES = np.array([(0, 1), (2, 1), (0, 2), (3, 0), (3, 4), (2, 4), (0, 1)])  # with a loop, and one pair twice
 N = 5
@@ -38,8 +38,8 @@ def test_sums_are_those_of_all_labelings(size, forbidden):
     if forbidden:
         unary[3], pairwise[[4, 5, 9]] = -np.inf, -np.inf
     pointers = np.array([0, N, 2 * N]), np.array([0, len(EDGES), 2 * len(EDGES)])
-    graphs = Graphs(np.full(2 * N, 2), np.concatenate([EDGES, EDGES + N]), *pointers)
-    values, node, edge, _ = SmallField(graphs).marginals(unary, pairwise)
+    graphs = GraphUnion(np.full(2 * N, 2), np.concatenate([EDGES, EDGES + N]), *pointers)
+    values, node, edge, _ = ExactField(graphs, None).marginals(unary, pairwise)
     for g in range(2):
         wanted = by_enumeration(*(np.split(scores, 2)[g] for scores in (unary, pairwise)))
         assert_allclose(values[g], wanted[0], rtol=1e-12, atol=1e-12)
@@ -50,5 +50,5 @@ def test_sums_are_those_of_all_labelings(size, forbidden):
 def test_a_graph_without_a_labeling_has_no_value():
     unary, pairwise = np.zeros(2 * N), np.zeros(4 * len(EDGES))
     unary[2:4] = -np.inf
-    graph = Graphs(np.full(N, 2), EDGES, np.array([0, N]), np.array([0, len(EDGES)]))
-    assert SmallField(graph).marginals(unary, pairwise).values.tolist() == [-np.inf]
+    graph = GraphUnion(np.full(N, 2), EDGES, np.array([0, N]), np.array([0, len(EDGES)]))
+    assert ExactField(graph, None).marginals(unary, pairwise).values.tolist() == [-np.inf]

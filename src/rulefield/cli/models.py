@@ -17,7 +17,11 @@ MOST_REWRITTEN_SHARE = 0.01
 def make_estimator(options: TrainOptions, scheme: Any, features: Any) -> Any:
     """Return a chain, a model of segments or a joint model; in a ``RuledCRF`` if rules or their weights are to be found."""
     rules = read_train_rules(options)
-    shared: dict[str, Any] = {"random_state": options.seed, "n_jobs": options.jobs, "verbose": progress(options.quiet)}
+    shared: dict[str, Any] = {
+        "random_state": options.seed,
+        "n_jobs": options.jobs,
+        "verbose": progress(options.quiet),
+    }
     is_learned = options.tasks is None and (rules == "find" or any(rule.is_open for rule in rules or ()))
     settings = {
         **penalties(options),

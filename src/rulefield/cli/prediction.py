@@ -40,11 +40,8 @@ NONE = "none"
 class Infeasible:
     """What to do with rows that cannot obey the hard rules, and how many there were.
 
-    Parameters
-    ----------
-    choice : {"mark", "raise", "relax"}
-        "raise" stops at the first one, with its place and text; "relax" labels it with the least violation; "mark" leaves
-        it without labels, with the status "infeasible".
+    "raise" stops at the first one, with its place and text; "relax" labels it with the least violation; "mark" leaves it
+    without labels, with the status "infeasible".
     """
 
     def __init__(self, choice: str):

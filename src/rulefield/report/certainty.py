@@ -32,13 +32,6 @@ def certainty(
 
     If no labeling of a sequence obeys the hard rules, its probabilities are those without rules. A labeling that is not the
     best under the rules gets the product of the probabilities of its labels.
-
-    Parameters
-    ----------
-    model : ChainCRF, RuledCRF or SegmentCRF, fitted
-    X : list of sequences
-    predicted : list of label sequences
-    rules : list of rules
     """
     plain = getattr(model, "estimator_", model)
     columns = label_columns(plain, predicted)

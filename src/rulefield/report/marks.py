@@ -33,15 +33,7 @@ def word_of(token: Any) -> str:
 def pieces(
     tokens: Sequence[Any], labels: Sequence[Any], scheme: str | None, other: Sequence[Any] = ()
 ) -> list[Piece]:
-    """Cut a labeled sequence at its segments, the deepest where they nest; tokens that ``other`` labels otherwise are wrong.
-
-    Parameters
-    ----------
-    tokens : sequence of length n
-    labels : sequence of str, length n
-    scheme : str or None
-    other : sequence of str, length n or 0
-    """
+    """Cut a labeled sequence at its (deepest) segments; tokens that ``other`` labels otherwise are wrong."""
     names = [str(label) for label in labels[:LONGEST]]
     words = [word_of(token) for token in tokens[: len(names)]]
     wrong = [a != b for a, b in zip(labels, other)] if len(other) else [False] * len(words)

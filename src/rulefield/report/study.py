@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from rulefield.encode.alignment import spans_of
 from rulefield.encode.labels import as_label_sequences, check_lengths
@@ -42,23 +43,7 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """A model on labeled sequences.
-
-    Parameters
-    ----------
-    name : str
-    model : estimator
-        A copy that breaks hard rules as little as possible where nothing obeys them.
-    X, gold : sequences and their labels, all known
-    labelings : list of Labeling
-    rules : list of rules
-        Those that act.
-    scheme : str
-    notes : tuple of str
-        What a reader must know.
-    texts : Texts, optional
-        Of a parser: its spans are counted in characters, as ``TextParser.score`` counts them.
-    """
+    """A model on labeled sequences; it is a copy that breaks hard rules as little as possible where nothing obeys them."""
 
     name: str
     model: Any
@@ -66,9 +51,12 @@ class Study:
     gold: list[list[Any]]
     labelings: list[Any]
     rules: list[Any]
+    """Those that act."""
     scheme: str
     notes: tuple[str, ...] = ()
+    """What a reader must know."""
     texts: Texts | None = None
+    """Of a parser: its spans are counted in characters, as ``TextParser.score`` counts them."""
 
     @cached_property
     def predicted(self) -> list[list[Any]]:
@@ -204,13 +192,10 @@ class Study:
 
 def confusion_of(pairs: list[SpanPair]) -> tuple[list[str], np.ndarray]:
     """Names (the last: nothing), and how often gold (rows) and predicted segments (columns) were paired."""
-    names = [*sorted({span.type for pair in pairs for span in (pair.gold, pair.found) if span}), NOTHING]
-    number = {name: k for k, name in enumerate(names)}
-    table = np.zeros((len(names), len(names)), dtype=np.int64)
-    for pair in pairs:
-        row, column = (number[span.type if span else NOTHING] for span in (pair.gold, pair.found))
-        table[row, column] += 1
-    return names, table
+    gold = [pair.gold.type if pair.gold else NOTHING for pair in pairs]
+    found = [pair.found.type if pair.found else NOTHING for pair in pairs]
+    names = [*sorted({*gold, *found} - {NOTHING}), NOTHING]
+    return names, confusion_matrix(gold, found, labels=names)
 
 
 def calibration_bins(sure: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[Bin]:

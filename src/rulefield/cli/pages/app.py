@@ -50,18 +50,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def make_app(
     bench: Workbench, *, token: str | None = None, hosts: list[str] | None = None, workers: WorkThreads | None = None
 ) -> Starlette:
-    """Make the application.
+    """Make the application; clients must send the ``token``, if there is one, as ``Authorization: Bearer TOKEN``.
 
-    Parameters
-    ----------
-    bench : Workbench
-    token : str, optional
-        What clients must send as ``Authorization: Bearer TOKEN``; None: nothing (loopback only).
-    hosts : list of str, optional
-        Names that the ``Host`` of a request may have: other web sites cannot reach a local server under a name of theirs.
-        None: the names of this machine itself.
-    workers : WorkThreads, optional
-        Threads that answer what takes time.
+    ``hosts`` are the names that the ``Host`` of a request may have (None: those of this machine itself), so that other web
+    sites cannot reach a local server under a name of theirs. ``workers`` answer what takes time.
     """
     threads = workers or WorkThreads(AT_ONCE)
     quick: dict[str, Callable[[], Response]] = {

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import get_ident
 from time import monotonic
 from typing import ClassVar, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from rulefield.parallel import give_back
 
 T = TypeVar("T")
 LONG_SECONDS = 1.0
-"""Work after which memory is given back to the system."""
+"""Work after which memory is given back to the system, as soon as questions and answers are gone."""
 MOST_TOGETHER = 2_000
 """Texts that are answered together: more gain little, and those that come meanwhile wait for them."""
 
@@ -31,7 +32,7 @@ class WorkThreads:
 
     async def run(self, work: Callable[[], T], seconds: float) -> T:
         """Return ``work()``, done in a thread; it must end, and if it waits too long it never begins, within ``seconds``."""
-        moment = monotonic() + seconds
+        moment, loop = monotonic() + seconds, asyncio.get_running_loop()
 
         def limited() -> T:
             begun = monotonic()
@@ -43,9 +44,10 @@ class WorkThreads:
             finally:
                 self.busy.discard(get_ident())
                 if monotonic() - begun > LONG_SECONDS:
-                    give_back()
+                    with suppress(RuntimeError):  # the loop is closed
+                        loop.call_soon_threadsafe(loop.call_later, LONG_SECONDS, give_back)
 
-        return await asyncio.get_running_loop().run_in_executor(self._pool, limited)
+        return await loop.run_in_executor(self._pool, limited)
 
 
 class _Question(NamedTuple):
@@ -57,12 +59,7 @@ class _Question(NamedTuple):
 class Batches:
     """Answers questions of one event loop in a thread, those that came meanwhile together: that costs half as much.
 
-    Parameters
-    ----------
-    answers : function of (texts, probabilities)
-        Returns one answer per text. Called in a thread.
-    seconds : float
-        Time limit of each call.
+    ``answers(texts, probabilities)`` returns one answer per text, within ``seconds``.
     """
 
     def __init__(self, answers: Answers, seconds: float):

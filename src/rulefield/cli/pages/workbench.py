@@ -7,6 +7,7 @@ import copy
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,40 +44,29 @@ KINDS = ("all", "open", "gold", "corrected", "wrong")
 """What the list of texts can be narrowed to: without labels, with labels, corrected here, not as the model labels them."""
 
 
+@dataclass(eq=False)
 class Workbench:
-    """What the page and the API ask for; every question brings its own rules, so that questions do not disturb each other.
+    """What the page and the API ask for; every question brings its own rules, so that questions do not disturb each other."""
 
-    Parameters
-    ----------
-    parser : TextParser, optional
-        Without one, ``labels`` are given: the first texts are labeled by hand, and a parser is trained on them.
-    items : list of Item
-    corrections : str, optional
-        JSON lines to which corrections are added.
-    path : str, optional
-        The model file: rules are saved into it.
-    data : str, optional
-        Name of the data, to be shown.
-    labels : sequence of str
-        Names of labels beside those of the model and the data.
-    """
+    first_parser: InitVar[Any] = None
+    """Without one, ``labels`` are given: the first texts are labeled by hand, and a parser is trained on them."""
+    items: list[Item] = field(default_factory=list)
+    corrections: str | None = None
+    """JSON lines to which corrections are added."""
+    path: str | None = None
+    """The model file: rules are saved into it."""
+    data: str | None = None
+    """Name of the data, to be shown."""
+    labels: Sequence[str] = ()
+    """Names of labels beside those of the model and the data."""
+    kept: list[dict[str, Any]] | None = field(init=False, default=None)
+    """Rules as the page had them last."""
+    training: dict[str, Any] = field(init=False, default_factory=lambda: {"state": "idle"})
 
-    def __init__(
-        self,
-        parser: Any = None,
-        items: Sequence[Item] = (),
-        corrections: str | None = None,
-        path: str | None = None,
-        data: str | None = None,
-        labels: Sequence[str] = (),
-    ):
-        self._parser, self.items, self.corrections = parser, list(items), corrections
-        self.path, self.data, self.labels = path, data, list(labels)
-        self.lock = threading.Lock()
-        self.kept: list[dict[str, Any]] | None = None
+    def __post_init__(self, first_parser: Any) -> None:
+        self._parser, self._corrected_bytes = first_parser, 0
         self._predicted: tuple[Any, ...] = ()
-        self._corrected_bytes = 0
-        self.training: dict[str, Any] = {"state": "idle"}
+        self.lock = threading.Lock()
 
     @property
     def parser(self) -> Any:
@@ -160,16 +150,9 @@ class Workbench:
         item, acting = self._item(index, text), self.acting(rules)
         base: dict[str, Any] = {"text": item.text, "tokens": item.shown_places, "corrected": item.corrected}
         base["gold"] = item.gold
-        nothing: dict[str, Any] = {
-            "spans": [],
-            "plain": [],
-            "chances": [],
-            "broken": [],
-            "alternatives": [],
-            "probability": None,
-        }
         if self._parser is None or not item.tokens:
-            return {**base, **nothing}
+            lists: dict[str, Any] = {name: [] for name in ("spans", "plain", "chances", "broken", "alternatives")}
+            return {**base, **lists, "probability": None}
         plain = list(self.model.predict([item.tokens], rules=[])[0])
         try:
             labeling = self.model.decode([item.tokens], rules=acting)[0]
@@ -216,11 +199,6 @@ class Workbench:
         """Return the fields that labels of tokens spell, as characters."""
         found = spans([str(label) for label in labels], self.scheme) if len(labels) else []
         return [(item.places[s.start][0], item.places[s.stop - 1][1], s.type) for s in found if s.type != "O"]
-
-    def _amounts(self, rules: list[Rule], tokens: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
-        if not rules:
-            return np.zeros((0, len(labels)))
-        return amounts_table(rules, tokens, labels, self.scheme, self._label_set)
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -293,6 +271,7 @@ class Workbench:
         known = [k for k, i in enumerate(places) if self.items[i].gold is not None]
         gold = [self._gold(places[k]) for k in known]
         was, now = ([self._marks(self.items[places[k]], rows[k]) for k in known] for rows in (old, new))
+        amounts = amounts_table(acting, tokens, new, self.scheme, self._label_set) if acting else None
         return {
             "items": len(tokens),
             "changed": [i for k, i in enumerate(places) if old[k] != new[k]],
@@ -300,7 +279,7 @@ class Workbench:
             "worse": sum(len(set(g) & set(a) - set(b)) for g, a, b in zip(gold, was, now)),
             "f1_before": text_span_f1(gold, was) if known else None,
             "f1": text_span_f1(gold, now) if known else None,
-            "broken": (self._amounts(acting, tokens, new) > 0).sum(axis=1).tolist(),
+            "broken": [] if amounts is None else (amounts > 0).sum(axis=1).tolist(),
         }
 
     def find(self, kind: Any = "all", words: Any = "", rules: Any = None) -> dict[str, Any]:

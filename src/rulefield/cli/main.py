@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from rulefield.cli.options import COMMANDS
 from rulefield.exceptions import RulefieldError
 
-AGAIN_SECONDS = 0.1
+INTERRUPT_DELAY_SECONDS = 0.1
 
 
 class Place(NamedTuple):
@@ -147,7 +147,7 @@ def _raise_again(unraisable: "sys.UnraisableHookArgs") -> None:
 
 
 def _interrupt_later() -> None:
-    time.sleep(AGAIN_SECONDS)  # at once, the main thread would still be in the hook
+    time.sleep(INTERRUPT_DELAY_SECONDS)  # at once, the main thread would still be in the hook
     _thread.interrupt_main()
 
 
@@ -155,7 +155,7 @@ def _end(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-_ON_THE_COMMAND_LINE = {
+_OPTIONS_OF_PARAMETERS = {
     "use on_infeasible='relax'": "use --on-infeasible relax",
     'use on_infeasible="relax"': "use --on-infeasible relax",
     "scheme=None": "--scheme none",
@@ -165,21 +165,21 @@ _ON_THE_COMMAND_LINE = {
 """What the library's sentences call a parameter, and what it is here."""
 
 
-def said(message: object) -> str:
+def with_options(message: object) -> str:
     """Return a sentence of the library in the words of the command line."""
     sentence = str(message)
-    for library, here in _ON_THE_COMMAND_LINE.items():
-        sentence = sentence.replace(library, here)
+    for parameter, option in _OPTIONS_OF_PARAMETERS.items():
+        sentence = sentence.replace(parameter, option)
     return sentence
 
 
 def _fail(sentence: str) -> None:
-    sys.stderr.write(f"rulefield: {said(sentence)}\n")
+    sys.stderr.write(f"rulefield: {with_options(sentence)}\n")
     sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"rulefield: {said(message)}\n")
+    sys.stderr.write(f"rulefield: {with_options(message)}\n")
 
 
 if __name__ == "__main__":

@@ -4,17 +4,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from threading import get_ident
 from time import monotonic
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from rulefield.exceptions import RulefieldError
 from rulefield.interrupts import check, until
 from rulefield.parallel import give_back
 
 T = TypeVar("T")
 LONG_SECONDS = 1.0
-"""Work after which memory is given back to the system, as soon as questions and answers are gone."""
+"""Work after which memory is given back to the system."""
 MOST_TOGETHER = 2_000
 """Texts that are answered together: more gain little, and those that come meanwhile wait for them."""
 
@@ -33,21 +33,36 @@ class WorkThreads:
     async def run(self, work: Callable[[], T], seconds: float) -> T:
         """Return ``work()``, done in a thread; it must end, and if it waits too long it never begins, within ``seconds``."""
         moment, loop = monotonic() + seconds, asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
 
-        def limited() -> T:
-            begun = monotonic()
+        def settle(value: Any, error: BaseException | None) -> None:
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(value)
+            else:
+                answer.set_exception(error)
+
+        def limited() -> None:
+            if answer.done():  # its client has gone
+                return
+            begin = monotonic()
             self.busy.add(get_ident())
             try:
                 with until(moment):
                     check()
-                    return work()
+                    loop.call_soon_threadsafe(settle, work(), None)
+            except RulefieldError as error:  # a traceback would keep the question in memory
+                loop.call_soon_threadsafe(settle, None, error.with_traceback(None))
+            except BaseException as error:
+                loop.call_soon_threadsafe(settle, None, error)
             finally:
                 self.busy.discard(get_ident())
-                if monotonic() - begun > LONG_SECONDS:
-                    with suppress(RuntimeError):  # the loop is closed
-                        loop.call_soon_threadsafe(loop.call_later, LONG_SECONDS, give_back)
+                if monotonic() - begin > LONG_SECONDS:
+                    give_back()
 
-        return await loop.run_in_executor(self._pool, limited)
+        self._pool.submit(limited)
+        return await answer
 
 
 class _Question(NamedTuple):

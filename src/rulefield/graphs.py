@@ -12,7 +12,6 @@ from rulefield.encode.similarity import (
 from rulefield.encode.similarity import grid as grid_similarity
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
-from rulefield.inference.graph.fast import decode_fast
 from rulefield.inference.graph.marginals import graph_marginals
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -23,7 +22,6 @@ __all__ = [
     "chain",
     "chi2",
     "correlation",
-    "decode_fast",
     "decode_graph",
     "from_arrays",
     "graph_marginals",

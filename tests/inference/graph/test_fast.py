@@ -1,6 +1,4 @@
-"""The fast oracle: true bounds, warm starts, threads; and large problems against the reference engine."""
-
-from concurrent.futures import ThreadPoolExecutor
+"""Sweeps from messages of other scores; larger problems against the reference engine; limits and warm starts."""
 
 import numpy as np
 import pytest
@@ -9,9 +7,9 @@ from oracles.graphs import best_objective, random_logic, random_potentials, rand
 from rulefield.exceptions import InputError
 from rulefield.inference.graph import auto
 from rulefield.inference.graph.decode import decode_graph
-from rulefield.inference.graph.fast import decode_fast
 from rulefield.inference.graph.pieces import finish_pieces
 from rulefield.inference.result import Status
+from rulefield.learning.graph.oracle import sweep_on
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 
@@ -25,57 +23,31 @@ def grid(seed, side=8, n_labels=4, strength=1.0):
     return GraphProblem(GraphPotentials(np.full(side * side, n_labels), unary, edges, pairwise))
 
 
-def test_bounds_are_true_whatever_the_rounds():
-    for seed in range(40):
-        problem = random_problem(np.random.default_rng(seed), 6, n_factors=seed % 5, n_rows=seed % 2)
-        best = best_objective(problem)
-        for rounds in (1, 3):
-            found = decode_fast(problem, rounds)
-            assert found.upper_bound >= best - 1e-9
-            assert found.objective <= best + 1e-9
-
-
-def test_forests_are_exact_in_one_round():
+def test_forests_are_exact_in_a_few_sweeps():
     for seed in range(20):
-        problem = GraphProblem(random_potentials(np.random.default_rng(seed), 7, "forest"))
-        found = decode_fast(problem, 1)
-        assert found.objective == pytest.approx(best_objective(problem))
-        assert found.upper_bound == pytest.approx(found.objective)
+        p = random_potentials(np.random.default_rng(seed), 7, "forest")
+        search, constant = sweep_on(p)
+        assert search.value + constant == pytest.approx(best_objective(GraphProblem(p)))
+        assert not search.is_open
 
 
-def test_warm_starts_on_other_scores_stay_true():
+def test_messages_of_other_scores_leave_true_bounds():
     rng = np.random.default_rng(0)
     for seed in range(20):
         p = random_potentials(np.random.default_rng(seed), 6)
-        logic = random_logic(rng, p, 3)
-        state = None
+        search = None
         for _ in range(4):
             p = GraphPotentials(p.n_labels, rng.normal(size=len(p.unary)), p.edges, rng.normal(size=len(p.pairwise)))
-            problem = GraphProblem(p, logic)
-            found = decode_fast(problem, 3, warm_start=state)
-            state = found.state
-            assert found.upper_bound >= best_objective(problem) - 1e-9
-            assert found.objective <= best_objective(problem) + 1e-9
+            search, constant = sweep_on(p, search)
+            best = best_objective(GraphProblem(p))
+            assert search.value + constant - 1e-9 <= best <= search.bound + constant + 1e-9
 
 
-def test_warm_start_tightens_the_bound():
-    problem = grid(0)
-    cold = decode_fast(problem, 2)
-    warm = decode_fast(problem, 2, warm_start=cold.state)
-    assert warm.upper_bound < cold.upper_bound - 1e-3
-
-
-def test_state_of_another_graph_is_ignored():
-    found = decode_fast(grid(0, side=4), warm_start=decode_fast(grid(0, side=5)).state)
-    assert found.objective == decode_fast(grid(0, side=4)).objective
-
-
-def test_threads_give_the_same():
-    problems = [grid(seed, side=6) for seed in range(8)]
-    alone = [decode_fast(problem).objective for problem in problems]
-    with ThreadPoolExecutor(4) as pool:
-        together = [found.objective for found in pool.map(decode_fast, problems)]
-    assert alone == together
+def test_messages_of_the_same_scores_tighten_the_bound():
+    p = grid(0, side=16, strength=1.5).potentials
+    cold, _ = sweep_on(p)
+    warm, _ = sweep_on(p, cold)
+    assert warm.bound < cold.bound - 1e-3
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.5])

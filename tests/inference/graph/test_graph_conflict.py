@@ -7,11 +7,10 @@ import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
 from rulefield.exceptions import InputError
-from rulefield.inference.graph import auto, state
+from rulefield.inference.graph import auto
 from rulefield.inference.graph.ad3 import ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
-from rulefield.inference.graph.exact import milp
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
@@ -138,21 +137,6 @@ def walk_only(monkeypatch, *steps):
     """Leave one round of sweeps and the given steps of the walk."""
     monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
     monkeypatch.setattr(auto, "STEPS", steps)
-
-
-def test_highs_works_within_a_limit_and_without_a_clock(monkeypatch):
-    walk_only(monkeypatch, auto.GraphStep("branch", auto.finish_pieces))
-    monkeypatch.setattr(state.GraphState, "branch", lambda self, nodes=0: None)
-    monkeypatch.setattr(state.GraphState, "eliminate", lambda self, plan, entries=0: None)
-    honest, limits = milp.minimize, []
-    monkeypatch.setattr(milp, "minimize", lambda *args: limits.append(args[1:]) or honest(*args))
-    assert decode_graph(coupled(14, 0)).status == Status.optimal
-    assert decode_graph(coupled(14, 0), seconds=3.0).status == Status.optimal
-    assert [units < np.inf for units, _ in limits] == [True, True]
-    assert limits[0][1] is None
-    assert 0 < limits[1][1] <= 3.0
-    monkeypatch.setattr(state, "MILP_COLUMNS", 10)
-    assert decode_graph(coupled(14, 0)).status == Status.bounded
 
 
 def row(value, bound, weight, node=0, label=1):

@@ -19,13 +19,12 @@ MAX_PIECES = 1_000
 class GraphParts:
     """Potentials without loops whose last nodes are the auxiliary variables (two labels), and rules as automata.
 
-    Rules of one or two nodes are scores of nodes and edges (``rules`` holds these alone); ``automata`` are the others.
+    Rules of one or two nodes are scores of nodes and edges; ``automata`` are the others.
     ``memory`` is where networks of the same rules are kept, by graph; None if they are not worth keeping.
     """
 
     potentials: GraphPotentials
     automata: list[GraphAutomaton]
-    rules: GraphPotentials | None = None
     memory: dict[Any, Any] | None = None
 
 
@@ -101,15 +100,10 @@ def with_rules(
     memory: dict[Any, Any] | None = None,
 ) -> GraphParts:
     """Return potentials and the rules of :func:`as_scores` together."""
-    return GraphParts(joined(p, rules), large, rules, memory)
-
-
-def joined(p: GraphPotentials, rules: GraphPotentials | None) -> GraphPotentials:
-    """Add potentials of the same nodes, if any."""
-    if rules is None:
-        return p
-    edges, pairwise = np.concatenate([p.edges, rules.edges]), np.concatenate([p.pairwise, rules.pairwise])
-    return GraphPotentials(p.n_labels, p.unary + rules.unary, edges, pairwise)
+    if rules is not None:
+        edges, pairwise = np.concatenate([p.edges, rules.edges]), np.concatenate([p.pairwise, rules.pairwise])
+        p = GraphPotentials(p.n_labels, p.unary + rules.unary, edges, pairwise)
+    return GraphParts(p, large, memory)
 
 
 def split(parts: GraphParts, alive: np.ndarray, most: int = MAX_PIECES) -> tuple[list[Connected], np.ndarray, float]:

@@ -54,7 +54,6 @@ def _solve_piece(state: GraphState) -> Search:
     descend(search, deadline=state.budget.deadline)
     state.eliminate(plan_elimination(state.parts, search, PIECE_ENTRIES))
     state.branch()
-    state.ask_highs()
     return search
 
 

@@ -6,7 +6,6 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.exact.eliminate import Elimination
-from rulefield.inference.graph.exact.milp import milp_parts
 from rulefield.inference.graph.exact.soft import SoftSearch
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.inference.graph.trws import ENTRIES_PER_NODE, MANY_NODES, Search, begin, branch_and_bound
@@ -20,10 +19,8 @@ EASY_ENTRIES = 4_000_000
 """Entries of tables: with fewer, elimination is tried before any search."""
 LARGE_NODES = 5_000
 """Nodes of the largest network that is branched on as a whole, and search nodes that a large one gets at most."""
-MILP_COLUMNS = 5_000
-"""Pairs of labels of the largest piece that HiGHS is asked for: its first relaxation, which has no limit, takes a second."""
 SHORT_NODES = 2 * NODES_PER_SECOND
-"""Search nodes that a call of HiGHS on a piece, or a search for rules in conflict, may take: there can be many of them."""
+"""Search nodes that a search for rules in conflict may take: there can be many of them."""
 MANY_LABELS = 12
 """Labels of a node from which on searches do without sweeps, which cost the square of them."""
 
@@ -120,11 +117,3 @@ class GraphState:
         with deadline(self.budget.seconds) as limit:
             plan.run(self.search, limit)
         self.budget.nodes -= int(plan.plan.work) // TABLE_ENTRIES_PER_NODE
-
-    def ask_highs(self) -> None:
-        """Let HiGHS go on with a small piece."""
-        if self.search.is_open and self.is_small and len(self.parts.potentials.pairwise) <= MILP_COLUMNS:
-            units_per_node = 1_000_000 // NODES_PER_SECOND  # HiGHS counts microseconds
-            units = units_per_node * min(SHORT_NODES, self.budget.nodes)
-            if units > 0:
-                self.budget.nodes -= milp_parts(self.parts, self.search, units, self.budget.seconds) // units_per_node

@@ -1,12 +1,10 @@
-"""A graph problem as an integer program for HiGHS: whole (the reference engine), or what other engines leave open."""
+"""A graph problem as an integer program for HiGHS: the reference engine."""
 
 import numpy as np
 
-from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.inequalities import Inequality, factor_inequalities, row_inequalities
-from rulefield.inference.graph.parts import GraphParts, extend
-from rulefield.inference.graph.trws import Search
+from rulefield.inference.graph.parts import extend
 from rulefield.inference.highs import Program, minimize
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -35,22 +33,6 @@ def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: fl
     return Answer(
         labels, -float(costs @ found.values), bound, "milp", found.branchings, TOLERANCE * (1.0 + np.abs(costs).sum())
     )
-
-
-def milp_parts(parts: GraphParts, search: Search, units: float, seconds: float | None) -> int:
-    """Solve by HiGHS, put what it finds and proves into ``search``, and return the units of work it took.
-
-    An automaton is a unit flow through its states, which describes the convex hull of its rule exactly.
-    """
-    program = _local_polytope(parts.potentials)
-    for automaton in parts.automata:
-        if len(automaton.nodes):
-            _add_flow(program, automaton, parts.potentials)
-    found = minimize(program, units, seconds)
-    if found.values is not None:
-        search.offer(_labels(parts.potentials, found.values)[search.network.order])
-    search.bound = max(search.value, min(search.bound, -found.lower_bound))
-    return found.units
 
 
 def _labels(p: GraphPotentials, values: np.ndarray) -> np.ndarray:
@@ -109,23 +91,3 @@ def _add_inequality(program: Program, one: Inequality, slack: int, excess: float
     column = one.column if slack < 0 else np.append(one.column, slack)
     value = one.value if slack < 0 else np.append(one.value, -excess)
     program.add_rows(np.zeros(len(column), np.int64), column, value, np.array([one.bound]))
-
-
-def _add_flow(program: Program, automaton: GraphAutomaton, p: GraphPotentials) -> None:
-    """Add the flow of one automaton; column (k, c, s): position k is read as letter c in state s."""
-    n_letters, n_states = automaton.delta.shape
-    gain = np.zeros((len(automaton.nodes), n_letters, n_states))
-    gain[-1] = automaton.final[automaton.delta]
-    gain[0, :, 1:] = -np.inf
-    column = _add_gains(program, gain.ravel(), False) + np.arange(gain.size).reshape(gain.shape)
-    ones = np.ones(n_letters * n_states)
-    for k, (v, letters) in enumerate(zip(automaton.nodes, automaton.letters)):
-        flows = column[k].ravel()
-        nodes = p.unary_offset[v] + np.arange(len(letters))
-        row = np.concatenate([np.repeat(np.arange(n_letters), n_states), letters])
-        values = np.concatenate([ones, -np.ones(len(nodes))])
-        program.add_rows(row, np.concatenate([flows, nodes]), values, np.zeros(n_letters), True)
-        if k + 1 < len(automaton.nodes):
-            row = np.concatenate([automaton.delta.ravel(), np.tile(np.arange(n_states), n_letters)])
-            following = np.concatenate([flows, column[k + 1].ravel()])
-            program.add_rows(row, following, np.concatenate([ones, -ones]), np.zeros(n_states), True)

@@ -23,16 +23,7 @@ _STEPS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # up, right, down, left: 
 
 
 class Picture(NamedTuple):
-    """One picture.
-
-    Parameters
-    ----------
-    colors : ndarray of int, shape (height, width)
-        0 is background, 1 to 4 the directions.
-    labels : ndarray of int, shape (height, width)
-        0 is background, 1 to 10 the cells from head to tail.
-    has_snake : bool
-    """
+    """One picture: colors 0 (background) to 4 (directions), labels 0 (background) and 1 to 10 (from head to tail)."""
 
     colors: np.ndarray
     labels: np.ndarray
@@ -116,13 +107,7 @@ def turned_snakes(pictures: list[Picture], mirrored: bool = True) -> list[Pictur
 
 
 def color_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
-    """Step (rows, columns) from a cell of each color to the next cell of its snake.
-
-    Raises
-    ------
-    InputError
-        Where cells of one color are followed in different directions, or a color or direction is missing.
-    """
+    """Step (rows, columns) from a cell of each color to the next cell of its snake; each color must have one of its own."""
     found: dict[int, set[tuple[int, int]]] = {}
     for picture in pictures:
         if picture.has_snake:
@@ -196,14 +181,9 @@ def window_features(colors: np.ndarray, n_colors: int = N_COLORS) -> np.ndarray:
 def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool = False) -> TypedGraph:
     """Build the graph of a picture: cells with the colors around them, joined to their four neighbors.
 
-    Parameters
-    ----------
-    picture : Picture
-    edges : {"directions", "full"}
-        Edge features: right and down (2), or also the windows of both ends for each direction (180, CSR).
-    picture_node : bool
-        Add a node ``picture`` (color counts, height, width in tens: 7 features) joined to every cell by an edge that
-        carries the cell's window (45).
+    The features of ``edges`` are "directions" (right and down) or "full": the windows of both ends for each direction, too
+    (180, CSR). With ``picture_node`` a node ``picture`` (color counts, height, width in tens: 7 features) is joined to every
+    cell by an edge that carries the cell's window (45).
     """
     if edges not in ("directions", "full"):
         raise InputError(f'edges must be "directions" or "full"; got {edges!r}.')

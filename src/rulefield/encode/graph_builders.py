@@ -13,14 +13,9 @@ _STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}
 
 
 def grid_edges(height: int, width: int, neighbors: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Return the edges of a picture and the direction of each.
+    """Return the edges (n_edges, 2) of a picture, whose cells are numbered row by row, and the direction of each.
 
-    Cells are numbered row by row. Directions: 0 right, 1 down and, with 8 neighbors, 2 down-right, 3 down-left.
-
-    Returns
-    -------
-    pairs : ndarray of int64, shape (n_edges, 2)
-    direction : ndarray of int64, shape (n_edges,)
+    Directions: 0 right, 1 down and, with 8 neighbors, 2 down-right, 3 down-left.
     """
     if neighbors not in _STEPS:
         raise InputError(f"neighbors must be 4 or 8; got {neighbors!r}.")
@@ -41,17 +36,9 @@ def grid(
     neighbors: int = 4,
     node: str = "cell",
 ) -> TypedGraph:
-    """Build the graph of a picture, with an edge feature for each direction.
+    """Build the graph of a picture of ``shape`` (height, width), with an edge feature for each direction.
 
-    Parameters
-    ----------
-    features : array-like or CSR of shape (height * width, n_features)
-        One row for each cell, row by row.
-    shape : (int, int)
-        Height and width.
-    neighbors : 4 or 8
-    node : str
-        Name of the type.
+    ``features`` has one row for each cell, row by row; ``neighbors`` are 4 or 8.
     """
     matrix = as_features(features, "features of the picture")
     height, width = shape
@@ -82,22 +69,9 @@ def _steps(n: int) -> np.ndarray:
 
 
 def multilabel_edges(Y: Any, structure: str = "tree") -> np.ndarray:
-    """Choose which labels of a multi-label problem to join.
+    """Choose which labels of 0/1 indicators ``Y`` to join, (n_edges, 2): "none", "full", or the "tree" of [Chow68].
 
-    Parameters
-    ----------
-    Y : array-like of shape (n_samples, n_labels)
-        0/1 indicators.
-    structure : {"none", "tree", "full"}
-        ``tree`` is the tree of highest total mutual information between labels [1]_.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_edges, 2)
-
-    References
-    ----------
-    [Chow68]
+    ``tree`` has the highest total mutual information between labels.
     """
     indicators = np.asarray(Y, dtype=np.float64)
     n_labels = indicators.shape[1]

@@ -16,13 +16,7 @@ _OPTIONS = (set, frozenset, list, tuple, np.ndarray)
 
 @dataclass(frozen=True, eq=False)
 class GraphLabels:
-    """The label sets of all types, and the way between names and numbers.
-
-    Parameters
-    ----------
-    classes : dict of type to ndarray
-        Labels of each type; their places are the numbers that models use.
-    """
+    """The labels of all types, whose places are the numbers that models use, and the way between names and numbers."""
 
     classes: dict[str, np.ndarray]
 

@@ -15,17 +15,7 @@ from rulefield.problem.graph import GraphPotentials
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """What a graph model has weights for.
-
-    Parameters
-    ----------
-    labels : dict of type to int
-        Number of labels l_t.
-    features : dict of type to int
-        Number of node features d_t.
-    edge_features : dict of (type, type) to int
-        Number of edge features d_tt'.
-    """
+    """Numbers of labels l_t and of node features d_t of each type, and of edge features d_tt' of each pair of types."""
 
     labels: Mapping[str, int]
     features: Mapping[str, int]

@@ -16,16 +16,8 @@ from rulefield.problem.graph import GraphPotentials, GraphUnion
 class GraphBatch(GraphUnion):
     """Graphs one after the other with their features; within a graph its types, sorted by name, one after the other.
 
-    Kernels run over all graphs at once, engines over views of single ones.
-
-    Parameters
-    ----------
-    features : dict of type to matrix (n_nodes of the type, n_features)
-    rows : dict of type to ndarray of int64
-        Union number of each node of the type.
-    edge_features : dict of (type, type) to matrix (n_edges of the pair, n_features)
-    edge_rows : dict of (type, type) to ndarray of int64
-        Union number of each edge of the pair.
+    Kernels run over all graphs at once, engines over views of single ones. ``rows`` and ``edge_rows`` are the numbers in the
+    union of each type's nodes and of each pair's edges, in the order of the features.
     """
 
     features: dict[str, Features]

@@ -22,16 +22,7 @@ def starts(sizes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class GraphUnion:
-    """The structure of some graphs, one after the other: as a whole it is a graph, and each of them a slice of it.
-
-    Parameters
-    ----------
-    n_labels : ndarray of int64, shape (n_nodes,)
-    edges : ndarray of int64, shape (n_edges, 2)
-        Node numbers of the union.
-    node_pointer, edge_pointer : ndarray of int64, shape (n_graphs + 1,)
-        Slices of each graph.
-    """
+    """The structure of some graphs, one after the other: as a whole it is a graph, and each of them a slice of it."""
 
     n_labels: np.ndarray
     edges: np.ndarray

@@ -23,25 +23,12 @@ class Logic(IntEnum):
 
 @dataclass(frozen=True)
 class LogicFactors:
-    """All logic factors of one problem; atom a says "node ``atom_node[a]`` has label ``atom_label[a]``".
+    """All logic factors of one problem; atom a says "node ``atom_node[a]`` has label ``atom_label[a]``", or the opposite.
 
-    Parameters
-    ----------
-    kind : ndarray of uint8, shape (n_factors,)
-        Values of :class:`Logic`.
-    pointer : ndarray of int64, shape (n_factors + 1,)
-        Atoms of factor f are ``pointer[f] : pointer[f + 1]``.
-    atom_node, atom_label : ndarray of int64, shape (n_atoms,)
-    atom_negated : ndarray of bool, shape (n_atoms,)
-    limit : ndarray of int64, shape (n_factors,)
-        The k of ``budget`` (at most k atoms true); unused elsewhere.
-    weight : ndarray of float64, shape (n_factors,)
-        What breaking the factor costs; ``inf`` if it is hard.
-    rule : ndarray of int64, shape (n_factors,)
-        Number of the user's rule that the factor came from.
-    memory : dict
-        Where engines keep what they made of the factors, for the next problem with the same ones; a copy made with
-        ``dataclasses.replace`` begins with an empty one.
+    Factor f is of one ``kind`` (of :class:`Logic`) and has atoms ``pointer[f] : pointer[f + 1]``. ``limit`` is the k of
+    ``budget``, ``weight`` what breaking the factor costs (``inf``: it is hard), ``rule`` the number of the user's rule that
+    it came from. Engines keep in ``memory`` what they made of the factors, for the next problem with the same ones; a copy made
+    with ``dataclasses.replace`` begins with an empty one.
     """
 
     kind: np.ndarray
@@ -105,14 +92,8 @@ class LogicFactors:
 class CountFactors:
     """Logic factors as counts of true literals: low <= count <= high, or (count > 0) equals the output.
 
-    Parameters
-    ----------
-    negated : ndarray of bool, shape (n_atoms,)
-        Negation of each atom in this form (De Morgan's laws turn ``and_out`` round).
-    is_output : ndarray of bool, shape (n_atoms,)
-        The output atoms, which are not counted; only where ``has_output``.
-    low, high : ndarray of int64, shape (n_factors,)
-    has_output : ndarray of bool, shape (n_factors,)
+    ``negated`` is the negation of each atom in this form (De Morgan's laws turn ``and_out`` round), ``is_output`` marks the
+    output atoms, which are not counted, only where ``has_output``.
     """
 
     negated: np.ndarray

@@ -12,19 +12,7 @@ NOT_INSTALLED = "drawing needs matplotlib; install it with: pip install 'rulefie
 
 
 def plot_grid(labels: Any, *, truth: Any = None, title: str | None = None, ax: Any = None) -> Any:
-    """Draw the labels of a picture's cells; with ``truth`` wrong cells are framed.
-
-    Parameters
-    ----------
-    labels : array-like of shape (height, width)
-    truth : array-like of shape (height, width), optional
-    title : str, optional
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-    """
+    """Draw the labels (height, width) of a picture's cells and return the axes; with ``truth`` wrong cells are framed."""
     names = np.asarray(labels)
     if names.ndim != 2:
         raise InputError(f"labels of a grid must have shape (height, width); got {names.shape}: reshape them first.")
@@ -49,20 +37,9 @@ def plot_grid(labels: Any, *, truth: Any = None, title: str | None = None, ax: A
 def draw_page(
     page: Page, labels: Sequence[Any] | None = None, *, gold: Sequence[Any] | None = None, ax: Any = None
 ) -> Any:
-    """Draw a page with its boxes in the colors of their labels.
+    """Draw a page with its boxes in the colors of ``labels``, by default its own; returns the matplotlib Axes.
 
-    Parameters
-    ----------
-    page : Page
-    labels : sequence, optional
-        A label for each box; by default the page's own.
-    gold : sequence, optional
-        True labels: boxes whose label differs get a red frame.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
+    Boxes whose label differs from ``gold`` get a red frame.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch, Rectangle

@@ -147,12 +147,7 @@ def separator_table(layout: Layout) -> Columns:
 def touching(layout: Layout) -> tuple[np.ndarray, Columns]:
     """Boxes and the separators across that they see above and below them before any other box.
 
-    Returns
-    -------
-    pairs : ndarray of int64, shape (k, 2)
-        A box, and a row of :func:`separator_table`.
-    columns : Columns
-        How far it is, and on which side of the box.
+    Returns pairs (box, row of :func:`separator_table`), and how far it is on which side of the box.
     """
     number = np.cumsum(layout.horizontal) - 1
     parts, sides, distances = [], [], []

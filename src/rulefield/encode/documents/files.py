@@ -16,15 +16,7 @@ _JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
 def read_pages(path: str | Path, label: str = "label") -> list[Page]:
-    """Return the pages of a file.
-
-    Parameters
-    ----------
-    path : path
-        May end in ``.gz``.
-    label : str
-        The field of a box's label, in JSON.
-    """
+    """Return the pages of a file (``.gz`` is read, too); ``label`` is the field of a box's label in JSON."""
     source = Source(str(path))
     name = source.path.lower().removesuffix(".gz")
     if name.endswith(".pdf"):

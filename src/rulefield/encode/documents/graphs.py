@@ -42,14 +42,9 @@ class BoxScales:
 class DocumentEncoder:
     """Makes graphs of documents, with scales learned from training documents.
 
-    Parameters
-    ----------
-    separators : bool
-        Whether ruled lines are used: they decorate edges and cut the page into regions. Those across the page are nodes, too,
-        if training pages have any, joined to the boxes that see them above and below before any other box.
+    With ``separators``, ruled lines decorate edges and cut the page into regions. Those across the page are nodes, too,
+    if training pages have any, joined to the boxes that see them above and below before any other box.
 
-    Notes
-    -----
     All boxes in sight are joined by edges. Relations for rules: ``below``, ``above``, ``left`` and ``right`` lead to the
     nearest one (``"block below"`` and so on for other types than the most frequent one), ``only below`` and ``only right``
     to the one box in sight where it sees no other on that side either and no separator is between (the two are surely of

@@ -22,14 +22,8 @@ FAR = 1e3  # of a distance in line heights: nothing there
 class Sight:
     """Pairs of neighbors in one direction (the second is below, or to the right of, the first).
 
-    Parameters
-    ----------
-    pairs : ndarray of int64, shape (k, 2)
-        Boxes of the layout.
-    shared : ndarray of float64, shape (k,)
-        Length over which they see each other, in shares of the smaller box.
-    crossed : ndarray of int64, shape (k,)
-        Number of separators between their centers.
+    ``shared`` is the length over which they see each other, in shares of the smaller box; ``crossed`` counts the separators
+    between their centers.
     """
 
     pairs: np.ndarray
@@ -44,17 +38,9 @@ class Sight:
 
 
 class Layout:
-    """The boxes of one type on all pages of a document, in units of the height of its boxes.
+    """The boxes of one type on all pages of a document, in units of the height of its boxes, and the ruled lines there.
 
     Pages stand one below the other, so that the boxes at the foot of a page see those at the head of the next.
-
-    Parameters
-    ----------
-    pages : sequence of Page
-    kind : str
-        The type of the boxes.
-    separators : bool
-        Whether ruled lines are read.
     """
 
     def __init__(self, pages: Sequence[Page], kind: str, separators: bool = True):

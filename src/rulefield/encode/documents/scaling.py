@@ -15,12 +15,7 @@ class QuantileScale:
     """Turns a column of numbers into a few columns that add up to 1, one per knot (a missing number: all 0).
 
     A number between two knots is shared between them in proportion, so that a weight per knot is a continuous piecewise
-    linear function of the number, fine where training data are dense.
-
-    Parameters
-    ----------
-    knots : tuple of ndarray of float64, ascending
-        One array per column.
+    linear function of the number, fine where training data are dense. Knots are ascending, one array per column.
     """
 
     knots: tuple[np.ndarray, ...]

@@ -62,12 +62,7 @@ DEFAULT_SEARCH = SearchLimits()
 class GraphRules:
     """Answers to single problems on graphs under rules: the best labeling, sums, draws, proofs.
 
-    Parameters
-    ----------
-    rules : list of Rule
-    classes : dict of type to ndarray
-        Labels of the nodes that rules speak of.
-    on_infeasible : {"raise", "relax"}
+    ``classes`` are the labels, by type, of the nodes that rules speak of.
     """
 
     def __init__(self, rules: Sequence[Rule], classes: Mapping[str, np.ndarray], on_infeasible: str = "raise"):
@@ -147,18 +142,7 @@ class GraphRules:
 
 
 class GraphDecoder:
-    """Decodes many graphs with one set of weights and rules.
-
-    Parameters
-    ----------
-    model : GraphModel
-    theta : ndarray
-    names : GraphLabels
-    rules : GraphRules
-    n_jobs : int or None
-    seen : TypedGraph, optional
-        The graph that rules speak of, where it is another than the one that has scores.
-    """
+    """Decodes many graphs with one set of weights and rules, which may speak of another graph (``seen``) than has scores."""
 
     def __init__(
         self,

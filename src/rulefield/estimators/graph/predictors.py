@@ -37,14 +37,7 @@ def _by_key(predictors: Predictors, types: Sequence[str]) -> dict[Key, list[Any]
 
 @dataclass(frozen=True)
 class FittedPredictors:
-    """Fitted classifiers of all types and pairs: they turn graphs into graphs with more features.
-
-    Parameters
-    ----------
-    fitted : dict of type or pair to FittedScores
-    plain : bool
-        Whether they were given as a plain list.
-    """
+    """Fitted classifiers of all types and pairs, ``plain`` if given as a plain list: they add features to graphs."""
 
     fitted: dict[Key, FittedScores]
     plain: bool
@@ -91,16 +84,8 @@ def fit_predictors(
 ) -> tuple[list[TypedGraph], FittedPredictors]:
     """Fit all classifiers; return the training graphs with cross-fitted scores, and the classifiers for new graphs.
 
-    Parameters
-    ----------
-    predictors : list, or dict of type or (type, type) to list
-    graphs : list of TypedGraph
-    numbers : list of ndarray
-        Label numbers of each graph's nodes, types sorted by name; -1 where unknown.
-    names : GraphLabels
-    groups : array-like of shape (n_graphs,), optional
-        Graphs of one group are never split between folds.
-    random_state, n_jobs : as in the estimator
+    ``numbers`` are the label numbers of each graph's nodes, types sorted by name; -1 where unknown. Graphs of one of the
+    ``groups`` are never split between folds.
     """
     own = np.arange(len(graphs)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     if len(own) != len(graphs):

@@ -216,13 +216,7 @@ def _run(steps: tuple[GraphStep, ...], state: GraphState, engine: str) -> str:
 
 
 def eliminate_or_refuse(state: GraphState) -> None:
-    """Eliminate what is left whatever it costs.
-
-    Raises
-    ------
-    InputError
-        If its tables would be too large.
-    """
+    """Eliminate what is left whatever it costs; refused (``InputError``) if its tables would be too large."""
     plan = plan_elimination(state.parts, state.search)
     if plan is None:
         raise InputError('engine="elimination" would need too large tables for this graph; use "auto".')

@@ -17,17 +17,10 @@ SCALES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 100, 1000)
 
 @dataclass(frozen=True)
 class GraphAutomaton:
-    """A score that depends on the labels of ``nodes`` only through the letters that they spell.
+    """A score that depends on the labels of ``nodes``, each once, only through the letters that they spell.
 
-    Parameters
-    ----------
-    nodes : ndarray of int64, shape (k,), each once
-    letters : list of ndarray of int64
-        Letter of each label of each node.
-    delta : ndarray of int64, shape (n_letters, n_states)
-        Next state; the initial state is 0 and reading is commutative, so that nodes may be read in any order.
-    final : ndarray of float64, shape (n_states,)
-        Score of ending in a state: minus the cost, ``-inf`` where a hard rule is broken.
+    ``delta`` (letters, states) is the next state; the initial state is 0 and reading is commutative, so that nodes may be
+    read in any order. ``final`` is the score of ending in a state: minus the cost, ``-inf`` where a hard rule is broken.
     """
 
     nodes: np.ndarray

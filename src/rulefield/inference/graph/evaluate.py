@@ -35,18 +35,9 @@ CLAIM = 1e-7
 class Answer:
     """What an engine says of a centered problem.
 
-    Parameters
-    ----------
-    labels : ndarray of int64 or None
-        Labels of the nodes, then values of the auxiliary variables; None where no labeling was found.
-    value : float
-        The objective of the labels by the engine's own account; -inf without labels.
-    bound : float
-        No labeling has a higher objective; -inf proves that there is none.
-    engine : str
-    iterations : int
-    error : float
-        How far the engine's own account of the value may be off (other people's solvers work within tolerances).
+    Labels of the nodes, then values of the auxiliary variables (None: no labeling was found); ``value`` is their objective by
+    the engine's own account, which may be off by ``error`` (other people's solvers work within tolerances). No labeling has
+    a higher objective than ``bound``; -inf proves that there is none.
     """
 
     labels: np.ndarray | None
@@ -162,12 +153,8 @@ def _without_empty_rules(problem: GraphProblem) -> tuple[GraphProblem, float]:
 def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer: Answer) -> Result:
     """Check an engine's answer to the centered problem ``inner``, and translate it into a result of the whole problem.
 
-    The labels' objective is evaluated from the definition. A labeling that breaks a hard rule, a value that differs
-    from the engine's own, or one above its bound is the library's mistake.
-
-    Raises
-    ------
-    InternalError
+    The labels' objective is evaluated from the definition. A labeling that breaks a hard rule, a value that differs from the
+    engine's own, or one above its bound is the library's mistake (``InternalError``).
     """
     if answer.labels is None or constant == -np.inf:
         bound = -np.inf if constant == -np.inf else answer.bound + constant
@@ -195,13 +182,7 @@ def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer:
 
 
 def with_tables(problem: GraphProblem, result: Result) -> Result:
-    """Return the result of a problem with tables, from that of ``problem.pairwise``; its score is looked up in the tables.
-
-    Raises
-    ------
-    InternalError
-        Where the tables say something else.
-    """
+    """Return the result of a problem with tables, from that of ``problem.pairwise``, once the tables confirm its score."""
     if not len(result.labels):
         return result
     labels = result.labels[: problem.potentials.n_nodes]

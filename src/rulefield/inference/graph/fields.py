@@ -72,15 +72,7 @@ class ExactField:
 
 
 class GivenField:
-    """The field of graphs in which the labels of some nodes are known: their edges are scores of single nodes.
-
-    Parameters
-    ----------
-    graphs : GraphUnion
-    given : ndarray of bool, shape (n_nodes,)
-    labels : ndarray of int64, shape (n_nodes,)
-        Labels of these nodes.
-    """
+    """The field of graphs in which the labels of some nodes (a mask) are known: their edges are scores of single nodes."""
 
     def __init__(self, graphs: GraphUnion, given: np.ndarray, labels: np.ndarray):
         offset, (first, second) = graphs.unary_offset, graphs.edges.T

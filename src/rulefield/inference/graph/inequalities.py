@@ -12,16 +12,8 @@ from rulefield.problem.graph import GraphProblem
 class Inequality:
     """The sum of ``value`` x indicator is at most ``bound``, or the rule is broken.
 
-    Parameters
-    ----------
-    column : ndarray of int64
-        Place of each indicator among the scores of nodes.
-    value : ndarray of float64
-    bound : float
-    excess : float
-        The largest excess over the bound.
-    price : float
-        What a unit of excess costs in the best relaxation (``inf``: a hard rule).
+    ``column`` is the place of each indicator among the scores of nodes, ``excess`` the largest excess over the bound,
+    ``price`` what a unit of it costs in the best relaxation (inf: a hard rule).
     """
 
     column: np.ndarray

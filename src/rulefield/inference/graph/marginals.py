@@ -28,18 +28,9 @@ TABLE_ENTRIES = 512
 
 @dataclass(frozen=True)
 class GraphMarginals:
-    """Marginals of the field p(y) proportional to exp(score).
+    """Marginals of the field p(y) proportional to exp(score), laid out like the scores.
 
-    Parameters
-    ----------
-    node : ndarray of float64, like ``potentials.unary``
-    edge : ndarray of float64, like ``potentials.pairwise``
-    log_partition : float
-        Exact, or an upper bound at convergence (``tree_reweighted``).
-    method : str
-        ``exact`` or ``tree_reweighted``.
-    iterations : int
-    converged : bool
+    ``log_partition`` is exact, or an upper bound at convergence (``tree_reweighted``), as ``method`` says.
     """
 
     node: np.ndarray
@@ -62,16 +53,12 @@ def graph_marginals(
     ----------
     potentials : GraphPotentials
     method : {"auto", "exact", "tree_reweighted"}
-        ``auto`` is ``exact`` on forests and wherever elimination needs small tables only, else ``tree_reweighted``.
+        ``auto`` is ``exact`` on forests and wherever elimination needs small tables only, else ``tree_reweighted``; ``exact``
+        is refused (``InputError``) if its tables would be too large.
     iterations : int
         Most rounds of sweeps on a graph with loops.
     tolerance : float
         Largest change of a message (in probability) in the last round of a converged run.
-
-    Raises
-    ------
-    InputError
-        If ``exact`` would need too large tables, or no labeling is allowed.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
@@ -113,13 +100,9 @@ def _with_loops(sums: Sums, p: GraphPotentials) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Marginals of p(y) proportional to exp(score - cost of broken rules) over the labelings that hard rules allow.
+    """Marginals, laid out like scores of nodes, of p(y) proportional to exp(score - cost of broken rules).
 
-    Parameters
-    ----------
-    node : ndarray of float64, like ``potentials.unary``
-    log_partition : float
-        ``-inf`` where no labeling is allowed; ``node`` is then 0.
+    If hard rules allow no labeling, ``log_partition`` is ``-inf`` and marginals are 0.
     """
 
     node: np.ndarray
@@ -127,15 +110,9 @@ class ExactSums:
 
 
 def exact_sums(problem: GraphProblem) -> ExactSums:
-    """Sum over all labelings.
+    """Sum over all labelings; O(variables x largest table), refused (``InputError``) if a table or a rule would be too large.
 
-    Auxiliary variables of nested rules take the values that cost least, so they are maximized out before labels are
-    summed. O(variables x largest table).
-
-    Raises
-    ------
-    InputError
-        If a table would have too many entries, or a rule too many states.
+    Auxiliary variables of nested rules take the values that cost least, so they are maximized out before labels are summed.
     """
     p = problem.potentials
     domains = _domains(p)
@@ -152,13 +129,7 @@ def exact_sums(problem: GraphProblem) -> ExactSums:
 
 
 def exact_draws(problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray | None:
-    """Draw labelings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); None if none is allowed.
-
-    Raises
-    ------
-    InputError
-        If a table would have too many entries.
-    """
+    """Draw labelings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); None if none is allowed."""
     domains = _domains(problem.potentials)
     if any(len(domain) == 0 for domain in domains):
         return None

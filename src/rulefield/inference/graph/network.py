@@ -14,21 +14,11 @@ from rulefield.problem.graph import GraphPotentials
 
 @dataclass(frozen=True)
 class Network:
-    """One problem ready for sweeps.
+    """One problem ready for sweeps: ``net`` depends on edges and rules, not on scores.
 
-    Parameters
-    ----------
-    net : Net
-        Structure; it depends on edges and rules, not on scores.
-    scores : Scores
-    order : ndarray of int64, shape (n_nodes + n_auxiliary,)
-        The problem's node at each place of the network.
-    is_forest : bool
-        No loops and no automata: one round of sweeps is exact.
-    unary_from : ndarray of int64
-        The problem's score of each label of the network.
-    places : PairPlaces
-        Where the problem's pair scores go (so that new ones can be put into the same structure).
+    ``order`` is the problem's node at each place of the network, ``unary_from`` the problem's score of each label, ``places``
+    where the problem's pair scores go (so that new ones can be put into the same structure). One round of sweeps is exact on
+    a forest: no loops, no automata.
     """
 
     net: Net

@@ -32,14 +32,7 @@ class GraphParts:
 class Connected:
     """A piece of a problem that shares nothing with the others.
 
-    Parameters
-    ----------
-    parts : GraphParts
-        Its own nodes 0, 1, ... with only the labels that are left.
-    nodes : ndarray of int64
-        The problem's node for each of them.
-    labels : ndarray of int64
-        The problem's label for each label that is left, node by node.
+    It has nodes 0, 1, ... with only the labels that are left; ``nodes`` and ``labels`` are the problem's numbers for these.
     """
 
     parts: GraphParts
@@ -109,16 +102,8 @@ def with_rules(
 def split(parts: GraphParts, alive: np.ndarray, most: int = MAX_PIECES) -> tuple[list[Connected], np.ndarray, float]:
     """Cut a problem down to what is left when only ``alive`` labels may be used (at least one for each node).
 
-    With more than ``most`` pieces, all of them are one component.
-
-    Returns
-    -------
-    components : list of Connected
-        The nodes with two labels or more, in pieces that share no edge and no rule.
-    labels : ndarray of int64, shape (n_nodes,)
-        The label of each node that has only one; 0 elsewhere.
-    constant : float
-        What the nodes with one label add by themselves.
+    Returns the nodes with two labels or more, in pieces that share no edge and no rule (one piece, if there are more than
+    ``most``); the label of each node that has only one (0 elsewhere); and what these nodes add by themselves.
     """
     p = parts.potentials
     start = p.unary_offset

@@ -28,16 +28,9 @@ class Sums(NamedTuple):
 class ReweightedField:
     """Sum-product over some graphs, from messages that the caller gives (equal ones, if it gives none).
 
-    A learner that begins with those of its last step needs few sweeps, since weights move little.
-
-    Parameters
-    ----------
-    graphs : GraphUnion
-    sweeps : int
-        Most sweeps over a graph in one call. If loops are strong, messages creep: what 200 sweeps add to 50 is less than
-        what the next step of a learner changes, and it goes on from there.
-    tolerance : float
-        A graph is done when no message moves more than this (in probability).
+    A learner that begins with those of its last step needs few sweeps, since weights move little. If loops are strong,
+    messages creep: what 200 sweeps add to 50 is less than what the next step of a learner changes, and it goes on from there.
+    A graph is done when no message moves more than ``tolerance`` (in probability).
     """
 
     def __init__(self, graphs: GraphUnion, sweeps: int = 50, tolerance: float = 1e-5):
@@ -78,9 +71,6 @@ def edge_appearance(n_nodes: int, edges: np.ndarray) -> np.ndarray:
     Each forest takes the edges used least so far (minimum spanning tree over counts), until every edge has been
     used and there are at least ``N_TREES`` forests: the mean of forests is always a valid set of weights. On a
     forest all weights are 1 and tree-reweighted inference is exact. Parallel edges share the weight of their pair.
-
-    Notes
-    -----
     O(N_TREES · n_edges log n_edges).
     """
     if len(edges) == 0:

@@ -27,17 +27,7 @@ MANY_LABELS = 12
 
 @dataclass
 class Budget:
-    """Search nodes and time that are left.
-
-    Parameters
-    ----------
-    nodes : int
-        Search nodes; other work is counted as so many of them.
-    deadline : float
-        The moment at which work must end, by ``time.monotonic``.
-    total_nodes : int
-        Search nodes at the start.
-    """
+    """Search nodes that are left, as which other work is counted, and the moment at which work must end."""
 
     nodes: int
     deadline: float
@@ -56,19 +46,9 @@ class Budget:
 
 @dataclass
 class GraphState:
-    """A problem, the search on it and the work that is left.
+    """A problem, the search on it (the best labeling and the bound so far) and the work that is left, which its pieces share.
 
-    Parameters
-    ----------
-    parts : GraphParts
-    search : Search
-        The best labeling and the bound so far.
-    budget : Budget
-        The pieces of a problem share it.
-    plan : Elimination, optional
-        How to eliminate what the root leaves open.
-    soft : SoftSearch, optional
-        The search under soft arc consistency.
+    ``plan`` says how to eliminate what the root leaves open, ``soft`` is the search under soft arc consistency.
     """
 
     parts: GraphParts

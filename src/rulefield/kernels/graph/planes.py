@@ -11,10 +11,8 @@ def ascend(w, order, example, begin, end, index, value, loss, alpha, C, scratch,
 
     The dual is -|w|^2 / 2 + sum_p C alpha_p loss_p with w = sum_p C alpha_p psi_p and, for each example, alpha on the
     simplex over its planes. A step moves mass from the worst plane in use to the best one, with exact line search.
-    Planes of example i are ``order[example[i]] : order[example[i + 1]]``; plane p holds ``index, value[begin[p] :
-    end[p]]``.
-    ``scratch`` (n_parameters,) comes in and goes out as zeros. Returns the sum of the examples' gaps of the last
-    pass.
+    Planes of example i are ``order[example[i]] : order[example[i + 1]]``; plane p holds ``index, value[begin[p] : end[p]]``.
+    ``scratch`` (n_parameters,) comes in and goes out as zeros. Returns the sum of the examples' gaps of the last pass.
     """
     n_examples = np.uint64(example.shape[0] - 1)
     one = np.uint64(1)

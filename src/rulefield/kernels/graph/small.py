@@ -14,14 +14,6 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
 
     Labeling s gives node k the value of bit k. O(2^n), whatever the number of edges: masses grow, and sums shrink, by
     halves. Returns False, with nothing filled in full, if masses become so small that some may have vanished.
-
-    Parameters
-    ----------
-    node_pointer, edge_pointer : int64, shape (n_graphs + 1,)
-    edges : int64, shape (n_edges, 2), nodes of the union
-    unary : float64, shape (2 n_nodes,)
-    pairwise : float64, shape (4 n_edges,)
-    node, edge, values : float64, to fill
     """
     most = 0
     for g in range(len(values)):

@@ -8,24 +8,11 @@ from rulefield.kernels.jit import kernel
 
 @kernel
 def visible_pairs(low, high, order):
-    """Pairs of boxes with nothing between them, looking across ``low`` to ``high`` in the given order.
+    """Pairs of boxes with nothing between them, looking across ``low`` to ``high`` in the given order, from near to far.
 
     A sweep: the skyline holds, for every stretch of the axis, the last box that covered it. A new box sees the boxes
-    of the stretches that it covers. O(n (log n + s)), s the boxes that stand side by side in the skyline.
-
-    Parameters
-    ----------
-    low, high : float64, shape (n,)
-        Extent of each box on the axis that is swept along.
-    order : int64, shape (n,)
-        Boxes from near to far.
-
-    Returns
-    -------
-    first, second : int64, shape (n_pairs,)
-        ``second`` is right behind ``first``.
-    shared : float64, shape (n_pairs,)
-        Length over which they see each other.
+    of the stretches that it covers. O(n (log n + s)), s the boxes that stand side by side in the skyline. Returns the first
+    and the second box of each pair, and the length over which they see each other.
     """
     n = len(order)
     begin = np.empty(2 * n + 2)  # of the stretches of the skyline, ascending
@@ -105,28 +92,10 @@ def cuts_of_diagonals(separators, boxes, horizontal):
 def separators_between(place, start, end, separators, rising, wanted, slack):
     """Count the separators that cross each line of sight, and tell where the nearest stands.
 
-    Parameters
-    ----------
-    place : float64, shape (k,)
-        Where each line of sight stands on the axis along the separators.
-    start, end : float64, shape (k,)
-        From where to where it runs, across the separators.
-    separators : float64, shape (m, 4)
-        Begin and end along the axis, begin and end across it.
-    rising : bool, shape (m,)
-        Which diagonal the separator is.
-    wanted : bool, shape (m,)
-        Separators that count.
-    slack : float
-        How far beyond its ends a separator still counts.
-
-    Returns
-    -------
-    count : int64, shape (k,)
-    nearest : float64, shape (k,)
-        Of the separators between: how far behind ``start`` the first stands; inf where there is none.
-    which : int64, shape (k,)
-        Its number; -1 where there is none.
+    A line of sight stands at ``place`` on the axis along the separators and runs from ``start`` to ``end`` across it.
+    ``separators`` (m, 4) begin and end along the axis, begin and end across it; ``rising`` says which diagonal each is,
+    ``wanted`` which count, ``slack`` how far beyond its ends one still counts. Returns the counts, how far behind ``start``
+    the first one between stands (inf: none) and its number (-1: none).
     """
     count = np.zeros(len(place), np.int64)
     nearest, which = np.full(len(place), np.inf), np.full(len(place), -1, np.int64)

@@ -22,18 +22,7 @@ ALGORITHMS = ("likelihood", "ssvm")
 
 @dataclass(frozen=True)
 class GraphTraining:
-    """What a fit of a graph model is given.
-
-    Parameters
-    ----------
-    algorithm : one of ``ALGORITHMS``
-    l2 : float
-    max_iter : int
-    tol : float
-    n_jobs : int or None
-    oracle_nodes : int
-        Search nodes that ``ssvm`` may spend on one labeling after the fast engine.
-    """
+    """What a fit of a graph model is given; ``oracle_nodes`` are search nodes that ``ssvm`` adds to its sweeps."""
 
     algorithm: str
     l2: float

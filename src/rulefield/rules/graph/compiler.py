@@ -32,15 +32,10 @@ from rulefield.rules.rule import Rule, as_rules
 
 
 class GraphRuleCompiler:
-    """Compiles a list of rules for graph after graph.
+    """Compiles a list of rules for graph after graph; ``classes`` are the labels of each type.
 
-    Parameters
-    ----------
-    rules : list of Rule
-    classes : dict of type to array of labels
-    countable : bool
-        Compile hard rules so that what is broken of them counts as the rule's own amount (for relaxing); otherwise
-        a hard statement becomes as many clauses as serve engines best.
+    With ``countable``, hard rules are compiled so that what is broken of them counts as the rule's own amount (for relaxing);
+    otherwise a hard statement becomes as many clauses as serve engines best.
     """
 
     def __init__(self, rules: Sequence[Any], classes: Mapping[str, Any], countable: bool = False):

@@ -22,14 +22,8 @@ MOST_CLAUSES = 64
 class GroundCompiler:
     """Compiles the ground statements of one rule: the amount of each costs ``weight`` per unit (``inf``: it must hold).
 
-    Parameters
-    ----------
-    literal : function of a statement about one node, giving its literal
-    factors, rows : what factors and rows are added to
-    weight : float
-    rule : int
-    countable : bool
-        If not, a hard statement may become several factors, of which more than its amount may be broken.
+    ``literal`` gives the literal of a statement about one node. If not ``countable``, a hard statement may become several
+    factors, of which more than its amount may be broken.
     """
 
     literal: Callable[[Is], Literal]

@@ -15,15 +15,7 @@ from rulefield.rules.rule import HARD, Rule
 
 
 class PathRules:
-    """Compiles one rule of sequences for the paths of graph after graph.
-
-    Parameters
-    ----------
-    rule : Rule
-        The rule of sequences, with the weight of the whole.
-    labels : sequence of str
-        Labels of the nodes, in the order of their numbers.
-    """
+    """Compiles one rule of sequences, with the weight of the whole, for the paths of graph after graph."""
 
     def __init__(self, rule: Rule, labels: Sequence[str]):
         if rule.per == "once" and not rule.is_hard:

@@ -24,19 +24,9 @@ MOST_TRIALS = (2, 6)
 
 @dataclass(frozen=True)
 class Elimination:
-    """A way to solve what is left by eliminating nodes.
+    """A way to solve what is left by eliminating nodes: those of ``piece`` have several labels.
 
-    Parameters
-    ----------
-    piece : Connected
-        The nodes that have several labels.
-    labels : ndarray of int64
-        Labels of all other nodes, in the problem's order.
-    constant : float
-        What these are worth by themselves.
-    tables : Tables
-        Scores of the piece.
-    plan : Plan
+    ``labels`` are those of all other nodes, in the problem's order, and ``constant`` what these are worth by themselves.
     """
 
     piece: Connected

@@ -18,15 +18,9 @@ MOST_VARIABLES = 8_192
 
 @dataclass(frozen=True)
 class SumPlan:
-    """Tables over variables, in an order in which the variables are summed out.
+    """Tables over variables, in an order in which the variables are summed out; values are given with each question.
 
-    Parameters
-    ----------
-    tables : Tables
-        Their layout; values are given with each question.
-    plan : Plan
-    is_best : ndarray of bool, shape (n_variables,)
-        Variables that take their best value; they go first.
+    Variables in ``is_best`` (a mask) take their best value; they go first.
     """
 
     tables: Tables
@@ -82,13 +76,7 @@ def graph_plan(n_labels: np.ndarray, edges: np.ndarray, most_entries: float = np
 
 @dataclass
 class TableList:
-    """Tables of log-values, collected one by one.
-
-    Parameters
-    ----------
-    sizes : list of int
-        Number of values of each variable.
-    """
+    """Tables of log-values, collected one by one; ``sizes`` counts the values of each variable."""
 
     sizes: list[int]
     scopes: list[Sequence[int]] = field(default_factory=list)
@@ -109,13 +97,7 @@ class TableList:
         self.values.append(values.ravel())
 
     def plan(self, best: Sequence[int]) -> SumPlan:
-        """Plan the sum over all variables but those in ``best``, which take their best value.
-
-        Raises
-        ------
-        InputError
-            If a table would be too large.
-        """
+        """Plan the sum over all variables but those in ``best``, which take their best value, or refuse."""
         is_best = np.isin(np.arange(len(self.sizes)), best)
         pointer = np.concatenate([[0], np.cumsum([len(scope) for scope in self.scopes])]).astype(np.int64)
         scope = np.array([v for scope in self.scopes for v in scope], dtype=np.int64)

@@ -27,8 +27,8 @@ class LogicFactors:
 
     Factor f is of one ``kind`` (of :class:`Logic`) and has atoms ``pointer[f] : pointer[f + 1]``. ``limit`` is the k of
     ``budget``, ``weight`` what breaking the factor costs (``inf``: it is hard), ``rule`` the number of the user's rule that
-    it came from. Engines keep in ``memory`` what they made of the factors, for the next problem with the same ones; a copy made
-    with ``dataclasses.replace`` begins with an empty one.
+    it came from. Engines keep in ``memory`` what they made of the factors, for the next problem with the same ones; a copy
+    made with ``dataclasses.replace`` begins with an empty one.
     """
 
     kind: np.ndarray

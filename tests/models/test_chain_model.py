@@ -21,7 +21,6 @@ CASES = {
     "plain": {},
     "all weights": {"all_states": True, "all_transitions": True},
     "no start and end": {"start_end": False},
-    "conditioned": {"transition_features": np.array([0, 3, 5])},
     "rare pairs dropped": {"min_count": 2},
 }
 

@@ -16,7 +16,7 @@ BIO = (  # labels O, B, I: I only after B or I
 def chain_data(case, n=12, n_features=8, seed=0):
     """Return (model, sequences, labels); ``case`` names what is special about them.
 
-    "seen", "all" (weights), "dense" (matrix), "scheme" (BIO), "conditioned" (transitions), "one label", "separable".
+    "seen", "all" (weights), "dense" (matrix), "scheme" (BIO), "one label", "separable".
     """
     rng = np.random.default_rng(seed)
     m = 1 if case == "one label" else 3
@@ -41,6 +41,5 @@ def chain_data(case, n=12, n_features=8, seed=0):
         allowed=BIO if case == "scheme" else None,
         all_states=case == "all",
         all_transitions=case == "all",
-        transition_features=np.array([0, 3]) if case == "conditioned" else None,
     )
     return model, data, labels

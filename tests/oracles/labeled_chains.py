@@ -59,18 +59,14 @@ def labelings(n, n_labels):
 def weight_of(model, theta):
     """Weights as plain dictionaries: what the definition of the score speaks of."""
     parts = model.layout
-    state, step = {}, {}
-    for table, weights, out in (
-        (model.pairs, parts.state(theta), state),
-        (model.step_pairs, parts.step(theta), step),
-    ):
-        for f in range(model.n_features):
-            for p in range(int(table.ptr[f]), int(table.ptr[f + 1])):
-                out[f, int(table.label[p])] = weights[p]
+    state, table, weights = {}, model.pairs, parts.state(theta)
+    for f in range(model.n_features):
+        for p in range(int(table.ptr[f]), int(table.ptr[f + 1])):
+            state[f, int(table.label[p])] = weights[p]
     steps = dict(zip(zip(model.transition_from.tolist(), model.transition_to.tolist()), parts.transition(theta)))
     start = dict(zip(model.start_label.tolist(), parts.start(theta)))
     end = dict(zip(model.end_label.tolist(), parts.end(theta)))
-    return state, steps, start, end, step
+    return state, steps, start, end
 
 
 def score_by_definition(model, theta, rows, path):
@@ -80,16 +76,12 @@ def score_by_definition(model, theta, rows, path):
         return 0.0
     if not permits(allowed, path):
         return -np.inf
-    state, steps, start, end, step = weight_of(model, theta)
+    state, steps, start, end = weight_of(model, theta)
     total = start.get(int(path[0]), 0.0) + end.get(int(path[-1]), 0.0)
     for t, y in enumerate(path.tolist()):
         total += sum(rows[t, f] * state.get((f, y), 0.0) for f in range(model.n_features))
         if t > 0:
-            before = int(path[t - 1])
-            total += steps.get((before, y), 0.0)
-            total += sum(
-                rows[t, f] * step.get((f, before * model.n_labels + y), 0.0) for f in range(model.n_features)
-            )
+            total += steps.get((int(path[t - 1]), y), 0.0)
     return total
 
 

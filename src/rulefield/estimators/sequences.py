@@ -1,6 +1,6 @@
 """Rows in and rows out of sequence estimators: checks of what users give, lists of labels for what they get."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy as np
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Labels, Sequences
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.models.pairs import label_masks
@@ -117,21 +116,6 @@ def places_of(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
     """Place of each old name among the new ones; -1 where it is gone."""
     index = {name: i for i, name in enumerate(new)}
     return np.array([index.get(name, -1) for name in old], dtype=np.int64)
-
-
-def numbers_of(features: str | Sequence[str] | None, encoder: InputEncoder) -> np.ndarray | None:
-    """Columns of the features that a user names, or of all."""
-    if features is None:
-        return None
-    if isinstance(features, str):
-        if features != "all":
-            raise InputError(f"transition_features must be 'all' or a list of feature names; got {features!r}.")
-        return np.arange(encoder.n_features)
-    numbers = encoder.find(features)
-    if (numbers < 0).any():
-        missing = features[int(np.flatnonzero(numbers < 0)[0])]
-        raise InputError(f"transition_features names {missing!r}, which does not occur in X.")
-    return numbers.astype(np.int64)
 
 
 def checked_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:

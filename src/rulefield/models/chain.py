@@ -1,6 +1,6 @@
 """The linear chain: weights (theta) to potentials, and features of a labeling back to weights."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
@@ -15,19 +15,17 @@ from rulefield.problem.chain import ChainPotentials
 
 @dataclass(frozen=True)
 class ThetaLayout:
-    """Where each kind of weight stands in the one flat vector theta: state, transition, start, end, step."""
+    """Where each kind of weight stands in the one flat vector theta: state, transition, start, end."""
 
     n_state: int
     n_transition: int
     n_start: int
     n_end: int
-    n_step: int
 
     @cached_property
     def bounds(self) -> tuple[int, ...]:
-        """Boundaries of the five blocks, (6,)."""
-        sizes = (self.n_state, self.n_transition, self.n_start, self.n_end, self.n_step)
-        return (0, *np.cumsum(sizes).tolist())
+        """Boundaries of the four blocks, (5,)."""
+        return (0, *np.cumsum((self.n_state, self.n_transition, self.n_start, self.n_end)).tolist())
 
     @property
     def size(self) -> int:
@@ -53,10 +51,6 @@ class ThetaLayout:
         """View of the weights of ending with ``end_label[k]``."""
         return self._block(theta, 3)
 
-    def step(self, theta: np.ndarray) -> np.ndarray:
-        """View of the weights of (feature, from * n_labels + to) pairs, in the order of ``ChainModel.step_pairs``."""
-        return self._block(theta, 4)
-
 
 @dataclass(frozen=True)
 class ChainModel:
@@ -65,7 +59,6 @@ class ChainModel:
     A labeling y of a sequence x scores
 
     .. math:: s_{y_1} + e_{y_n} + \sum_t \sum_f x_{tf} w_{f,y_t} + \sum_{t>1} a_{y_{t-1},y_t}
-              + \sum_{t>1} \sum_f x_{tf} b_{f,y_{t-1},y_t}
 
     and :math:`-\infty` where the scheme forbids. Weights that do not exist count as 0. All weights are one
     flat float64 vector theta, cut by ``layout``.
@@ -82,9 +75,6 @@ class ChainModel:
     allowed : ndarray of bool, shape (n_labels, n_labels)
         [from, to]; False forbids.
     allowed_start, allowed_end : ndarray of bool, shape (n_labels,)
-    step_pairs : PairTable
-        Observation-conditioned transitions: (feature of the token arrived at, from * n_labels + to) pairs that have
-        a weight. Empty where there are none.
     """
 
     n_labels: int
@@ -97,11 +87,9 @@ class ChainModel:
     allowed: Annotated[np.ndarray, flags("n_labels", "n_labels")]
     allowed_start: Annotated[np.ndarray, flags("n_labels")]
     allowed_end: Annotated[np.ndarray, flags("n_labels")]
-    step_pairs: PairTable = field(repr=False)
 
     def __post_init__(self) -> None:
-        n, m = self.n_features, self.n_labels
-        if not (self.pairs.fits(n, m) and self.step_pairs.fits(n, m * m)):
+        if not self.pairs.fits(self.n_features, self.n_labels):
             raise InputError("the tables of a chain model must have its features and labels.")
 
     @classmethod
@@ -115,7 +103,6 @@ class ChainModel:
         all_transitions: bool = False,
         start_end: bool = True,
         min_count: int = 1,
-        transition_features: np.ndarray | None = None,
     ) -> "ChainModel":
         """Choose the weights that a data set gives reason for.
 
@@ -132,8 +119,6 @@ class ChainModel:
             Whether beginning and ending with a label have weights.
         min_count : int
             Pairs seen in fewer tokens get no weight (``all_states`` ignores it).
-        transition_features : ndarray of int, optional
-            Numbers of the features that also get observation-conditioned transition weights.
 
         Notes
         -----
@@ -149,7 +134,6 @@ class ChainModel:
             all_states=all_states,
             all_transitions=all_transitions,
             min_count=min_count,
-            transition_features=transition_features,
         )
         return cls.of_structure(structure, labels.n_labels, sequences.n_features, start_end)
 
@@ -169,29 +153,17 @@ class ChainModel:
             allowed=s.allowed[0],
             allowed_start=s.allowed[1],
             allowed_end=s.allowed[2],
-            step_pairs=s.step_pairs,
         )
 
     @cached_property
     def layout(self) -> ThetaLayout:
         """Blocks of theta."""
-        return ThetaLayout(
-            self.pairs.n_pairs,
-            len(self.transition_from),
-            len(self.start_label),
-            len(self.end_label),
-            self.step_pairs.n_pairs,
-        )
+        return ThetaLayout(self.pairs.n_pairs, len(self.transition_from), len(self.start_label), len(self.end_label))
 
     @property
     def size(self) -> int:
         """Length of theta."""
         return self.layout.size
-
-    @property
-    def conditioned(self) -> bool:
-        """Whether transitions depend on the input."""
-        return self.step_pairs.n_pairs > 0
 
     def zeros(self) -> np.ndarray:
         """Theta of zeros, (size,)."""
@@ -247,24 +219,16 @@ class ChainModel:
         return scores
 
     def pairwise(self, theta: np.ndarray) -> np.ndarray:
-        """Scores of transitions [from, to] whatever the input, (n_labels, n_labels), ``-inf`` forbids."""
+        """Scores of transitions [from, to], (n_labels, n_labels), ``-inf`` forbids."""
         scores = np.where(self.allowed, 0.0, -np.inf)
         scores[self.transition_from, self.transition_to] += self.layout.transition(theta)
         return scores
-
-    def step_pairwise(self, theta: np.ndarray, sequences: Sequences, i: int) -> np.ndarray:
-        """Scores of the steps of sequence ``i``, the input's part included, (n - 1, n_labels, n_labels)."""
-        indptr, indices, values = self.rows(sequences, i)
-        scores = self.step_pairs.scores((indptr[1:], indices, values), self.layout.step(theta))
-        return scores.reshape(-1, self.n_labels, self.n_labels) + self.pairwise(theta)
 
     def potentials(
         self, theta: np.ndarray, sequences: Sequences, i: int, pairwise: np.ndarray | None = None
     ) -> ChainPotentials:
         """Potentials of sequence ``i``; give ``pairwise(theta)`` where many sequences share it."""
         unary = self.unary(theta, sequences[i])
-        if self.conditioned:
-            return ChainPotentials(unary, self.step_pairwise(theta, sequences, i))
         return ChainPotentials(unary, self.pairwise(theta) if pairwise is None else pairwise)
 
     def pullback(
@@ -285,16 +249,12 @@ class ChainModel:
         edge : ndarray, shape (n - 1, n_labels, n_labels), or None
             The same for each step; None if there is no step.
         """
-        layout, (indptr, indices, values) = self.layout, self.rows(sequences, i)
-        self.pairs.add_gradient((indptr, indices, values), scale * node, layout.state(gradient))
+        layout = self.layout
+        self.pairs.add_gradient(self.rows(sequences, i), scale * node, layout.state(gradient))
         layout.start(gradient)[:] += scale * node[0, self.start_label]
         layout.end(gradient)[:] += scale * node[-1, self.end_label]
-        if edge is None or not len(edge):
-            return
-        layout.transition(gradient)[:] += scale * edge.sum(axis=0)[self.transition_from, self.transition_to]
-        if self.conditioned:
-            rows = (indptr[1:], indices, values)
-            self.step_pairs.add_gradient(rows, scale * edge.reshape(len(edge), -1), layout.step(gradient))
+        if edge is not None and len(edge):
+            layout.transition(gradient)[:] += scale * edge.sum(axis=0)[self.transition_from, self.transition_to]
 
     def add_features(
         self, theta: np.ndarray, sequences: Sequences, i: int, labeling: np.ndarray, scale: float = 1.0
@@ -327,10 +287,6 @@ class ChainModel:
         _add_known(layout.transition(theta), self._transition_position[y[arrive - 1], y[arrive]], scale[arrive])
         _add_known(layout.start(theta), self._start_position[y[first]], scale[first])
         _add_known(layout.end(theta), self._end_position[y[last]], scale[last])
-        if self.conditioned:
-            steps = np.full(len(y), self.n_labels**2)
-            steps[arrive] = y[arrive - 1].astype(np.int64) * self.n_labels + y[arrive]
-            self.step_pairs.add_counts(rows, steps, scale, layout.step(theta))
 
     @cached_property
     def _transition_position(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
-Keys = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Keys = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def transfer(
@@ -35,7 +35,7 @@ def transfer(
 
 def union(a: ChainModel, b: ChainModel) -> ChainModel:
     """Return the model that has every weight of ``a`` or ``b``, models over the same features and labels."""
-    state, transition, start, end, step = (np.union1d(x, y) for x, y in zip(_keys(a), _keys(b)))
+    state, transition, start, end = (np.union1d(x, y) for x, y in zip(_keys(a), _keys(b)))
     m = a.n_labels
     return replace(
         a,
@@ -44,7 +44,6 @@ def union(a: ChainModel, b: ChainModel) -> ChainModel:
         transition_to=(transition % m).astype(np.uint32),
         start_label=start.astype(np.uint32),
         end_label=end.astype(np.uint32),
-        step_pairs=PairTable.of_keys(step, a.n_features, m * m),
     )
 
 
@@ -55,9 +54,8 @@ def restricted(model: ChainModel, columns: np.ndarray) -> tuple[ChainModel, np.n
     """
     bounds = model.layout.bounds
     pairs, state = model.pairs.restricted(columns)
-    step_pairs, step = model.step_pairs.restricted(columns)
-    index = np.concatenate([state, np.arange(bounds[1], bounds[4]), bounds[4] + step])
-    return replace(model, n_features=len(columns), pairs=pairs, step_pairs=step_pairs), index
+    index = np.concatenate([state, np.arange(bounds[1], bounds[4])])
+    return replace(model, n_features=len(columns), pairs=pairs), index
 
 
 def _keys(
@@ -68,21 +66,12 @@ def _keys(
     feature = np.arange(model.n_features) if feature is None else np.asarray(feature)
     label = np.arange(model.n_labels) if label is None else np.asarray(label)
     source, target = label[model.transition_from], label[model.transition_to]
-    step = model.step_pairs.label.astype(np.int64)
-    step_source, step_target = label[step // model.n_labels], label[step % model.n_labels]
-    step_label = np.where(step_target < 0, -1, _joined(step_source, step_target, m))
     return (
-        _joined(feature[_features(model.pairs)], label[model.pairs.label], m),
+        _joined(np.repeat(feature, model.pairs.counts), label[model.pairs.label], m),
         _joined(source, target, m),
         label[model.start_label].astype(np.int64),
         label[model.end_label].astype(np.int64),
-        _joined(feature[_features(model.step_pairs)], step_label, m * m),
     )
-
-
-def _features(table: PairTable) -> np.ndarray:
-    ptr = table.ptr.astype(np.int64)
-    return np.repeat(np.arange(table.n_features), ptr[1:] - ptr[:-1])
 
 
 def _joined(high: np.ndarray, low: np.ndarray, base: int) -> np.ndarray:

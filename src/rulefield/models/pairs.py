@@ -185,13 +185,12 @@ Counted = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Structure:
-    """Weights to have: state pairs, transitions, starts, ends, conditioned steps; and what is permitted."""
+    """Weights to have: state pairs, transitions, starts, ends; and what is permitted."""
 
     pairs: PairTable
     transitions: np.ndarray
     start: np.ndarray
     end: np.ndarray
-    step_pairs: PairTable
     allowed: Allowed
 
 
@@ -203,7 +202,6 @@ def structure_of(
     all_states: bool,
     all_transitions: bool,
     min_count: int,
-    transition_features: np.ndarray | None,
 ) -> Structure:
     """Choose weights as :meth:`rulefield.models.chain.ChainModel.build` says."""
     n_labels = labels.n_labels
@@ -215,14 +213,13 @@ def structure_of(
         if all_states
         else PairTable.seen(rows, n_features, known_sets(labels), n_labels, min_count)
     )
-    steps = _step_pairs(rows, n_features, labels, permitted[0], transition_features, min_count)
-    return _structure(pairs, permitted, None if all_transitions else (seen_steps(labels), *seen_ends(labels)), steps)
+    return _structure(pairs, permitted, None if all_transitions else (seen_steps(labels), *seen_ends(labels)))
 
 
-def _structure(pairs: PairTable, permitted: Allowed, seen: Allowed | None, steps: PairTable) -> Structure:
+def _structure(pairs: PairTable, permitted: Allowed, seen: Allowed | None) -> Structure:
     """Return the weights of what was seen (None: of everything) as far as it is permitted."""
     transitions, start, end = (mask & own for mask, own in zip(permitted, permitted if seen is None else seen))
-    return Structure(pairs, transitions, start, end, steps, permitted)
+    return Structure(pairs, transitions, start, end, permitted)
 
 
 def label_masks(labels: Labels) -> np.ndarray:
@@ -287,25 +284,6 @@ def seen_ends(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     return masks[first].any(axis=0), masks[last].any(axis=0)
 
 
-def _step_pairs(
-    rows: CsrRows,
-    n_features: int,
-    labels: Labels,
-    permitted: np.ndarray,
-    features: np.ndarray | None,
-    min_count: int,
-) -> PairTable:
-    """Pairs (feature, from * n_labels + to) of the chosen features that the data has seen."""
-    m = labels.n_labels
-    if features is None or len(features) == 0:
-        return PairTable.empty(n_features, m * m)
-    arrive, masks = _arrivals(labels.offsets), label_masks(labels)
-    steps = np.zeros((len(masks), m * m), bool)
-    steps[arrive] = (masks[arrive - 1][:, :, None] & masks[arrive][:, None, :] & permitted).reshape(-1, m * m)
-    table = PairTable.seen(rows, n_features, _as_sets(steps), m * m, min_count)
-    return table.of_features(np.isin(np.arange(n_features), features))
-
-
 # --- the same from parts of the data, one at a time -----------------------------------------------
 
 
@@ -352,8 +330,7 @@ def structure_of_parts(
     else:
         keys, counts = _all_merged(piles)
         pairs = PairTable.of_keys(keys[counts >= min_count], n_features, n_labels)
-    seen_masks = None if all_transitions else (transitions, start, end)
-    return _structure(pairs, permitted, seen_masks, PairTable.empty(n_features, n_labels**2))
+    return _structure(pairs, permitted, None if all_transitions else (transitions, start, end))
 
 
 def _keyed(seen: SeenWeights, columns: np.ndarray, n_labels: int) -> Counted:

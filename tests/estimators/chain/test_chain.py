@@ -214,22 +214,6 @@ def test_warm_start_begins_where_the_last_fit_ended_also_with_new_features(data)
     assert crf.log_[0].objective < cold.log_[0].objective
 
 
-def test_transition_features_let_a_token_choose_the_transition():
-    rng = np.random.default_rng(1)
-    X, y = [], []
-    for _ in range(60):  # after ">" the label is kept, after "x" it changes; nothing else tells
-        flags = rng.integers(0, 2, 6)
-        labels = [0]
-        for flag in flags[1:]:
-            labels.append(labels[-1] if flag else 1 - labels[-1])
-        X.append([["keep" if f else "change"] for f in flags])
-        y.append(labels)
-    plain = ChainCRF(l2=0.1).fit(X, y)
-    rich = ChainCRF(l2=0.1, transition_features="all").fit(X, y)
-    accuracy = [np.mean(np.concatenate(list(crf.predict(X))) == np.concatenate(y)) for crf in (plain, rich)]
-    assert accuracy[1] == 1.0 > accuracy[0]
-
-
 def test_explain_adds_up_to_the_margin(fitted):
     x = features(["Ada", "Turing", "1931"])
     explanation = fitted.explain(x, top=100)
@@ -276,7 +260,6 @@ def test_bad_training_data_gets_a_sentence(X, y, words):
         ({"scheme": "BIX"}, "BIX"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"max_iter": 0}, "max_iter must be None or a whole number >= 1"),
-        ({"transition_features": ["none"]}, "none"),
     ],
 )
 def test_bad_parameters_get_a_sentence(data, parameters, words):

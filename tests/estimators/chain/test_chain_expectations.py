@@ -170,7 +170,6 @@ def test_expectations_that_cannot_be(expectations, words):
     ("how", "words"),
     [
         ({"l1": 1.0}, "l1=1.0"),
-        ({"transition_features": "all"}, "transition_features='all'"),
         ({"expectations": rf.PosteriorRegularization(WANTED, slack=-1)}, "slack must be a finite number"),
         ({"expectations": ["share('O')"]}, "expectations must be a list of expectations"),
         ({"initial_label": ["O"]}, "initial_label must be None or one label"),

@@ -212,7 +212,6 @@ def test_what_needs_the_data_in_memory_is_refused(corpus):
         ({"initial_label": "O"}, "initial_label"),
         ({"warm_start": True}, "warm_start"),
         ({"l2": "auto"}, "give numbers"),
-        ({"transition_features": "all"}, "transition_features"),
     ]:
         with pytest.raises(InputError, match=match):
             ChainCRF(**options).fit(corpus)

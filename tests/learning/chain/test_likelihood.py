@@ -19,7 +19,6 @@ MODELS = {
     "plain": {},
     "all weights": {"all_states": True, "all_transitions": True},
     "no start and end": {"start_end": False},
-    "conditioned": {"transition_features": np.array([0, 3, 5])},
 }
 DATA = {
     "sparse": {},

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles.labeled_chains import random_allowed, random_labels, random_sequences
-from rulefield.exceptions import InputError
 from rulefield.learning.chain import likelihood as maximum_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.chain.stochastic import StochasticLikelihood
@@ -93,12 +92,6 @@ def test_weights_that_no_token_touches_only_shrink():
     shrunk = walk.theta[first] / theta[first]
     assert_allclose(shrunk, shrunk[0])
     assert 0 < shrunk[0] < 1
-
-
-def test_conditioned_transitions_are_refused():
-    model, sequences, labels, _, _ = problem(6, transition_features=np.array([0]))
-    with pytest.raises(InputError, match="stochastic steps lack them"):
-        StochasticLikelihood(ChainLikelihood(model, sequences, labels))
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.5])

@@ -229,7 +229,7 @@ def fit_corpus(
         raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
     if AUTO in (crf.l1, crf.l2):
         raise InputError("l1 and l2 'auto' hold sequences in memory out; give numbers for a corpus on disk.")
-    for name in ("expectations", "initial_label", "transition_features", "warm_start"):
+    for name in ("expectations", "initial_label", "warm_start"):
         if getattr(crf, name):
             raise InputError(f"{name} needs the data in memory; leave it out to fit a corpus, or give lists.")
     weight = checked_weights(sample_weight, len(corpus))

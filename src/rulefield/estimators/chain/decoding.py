@@ -71,20 +71,11 @@ class ChainDecoder:
         if allowed is not None:
             tokens = slice(int(data.offsets[first]), int(data.offsets[last]))
             unary = np.where(allowed[tokens] != 0, unary, -np.inf)
-        if not self.model.conditioned:
-            return unary, self.pairwise, part.offsets
-        m = self.model.n_labels
-        steps = np.zeros((max(part.n_tokens, 1), m, m))
-        for i in range(len(part)):
-            begin, end = int(part.offsets[i]), int(part.offsets[i + 1])
-            if end - begin > 1:
-                steps[begin : end - 1] = self.model.step_pairwise(self.theta, part, i)
-        return unary, steps, part.offsets
+        return unary, self.pairwise, part.offsets
 
     def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int = CHUNK_SCORES) -> list[T]:
         """Return ``[work(first, last), ...]`` over ranges of sequences with about so many scores at the most, in threads."""
-        m = self.model.n_labels
-        return over_chunks(data, m * m if self.model.conditioned else m, work, most_scores, self.n_jobs)
+        return over_chunks(data, self.model.n_labels, work, most_scores, self.n_jobs)
 
 
 def over_chunks(

@@ -29,10 +29,7 @@ from rulefield.estimators.parameters import (
     Requirement,
     Table,
     check_parameters,
-    either,
-    list_of,
     number,
-    one_of,
     optional,
 )
 from rulefield.estimators.sequences import (
@@ -42,7 +39,6 @@ from rulefield.estimators.sequences import (
     encode_labels,
     label_lists,
     label_names,
-    numbers_of,
     object_array,
     places_of,
     possible_labels,
@@ -116,8 +112,6 @@ class ChainCRF(SequenceEstimator):
     features : transformer, optional
         What turns tokens into features. By default plain tokens go through :class:`TokenFeatures`, and feature
         dicts and lists are read as they are.
-    transition_features : {None, "all"} or list of str, default None
-        Features that also get weights for label pairs (observation-conditioned transitions).
     start_end : bool, default True
         Whether beginning and ending with a label have weights.
     all_states, all_transitions : bool, default False
@@ -181,7 +175,6 @@ class ChainCRF(SequenceEstimator):
     expectations: "Sequence[Expectation] | Keeper | None" = None
     initial_label: Label | None = None
     features: Transformer | None = None
-    transition_features: str | Sequence[str] | None = None
     start_end: bool = True
     all_states: bool = False
     all_transitions: bool = False
@@ -198,7 +191,6 @@ class ChainCRF(SequenceEstimator):
         "scheme": SCHEME,
         "expectations": KEEPER,
         "initial_label": optional(LABEL),
-        "transition_features": optional(either(one_of("all"), list_of("a list of feature names", str))),
         "start_end": FLAG,
         "warm_start": FLAG,
     }
@@ -271,7 +263,7 @@ class ChainCRF(SequenceEstimator):
         check_scores(data, labels, bool(self.expectations))
         weight = checked_weights(sample_weight, len(data))
         expected = self._expected(penalties, names, rows, labels, weight)
-        build = partial(self._build, names.classes_, encoder, expected)
+        build = partial(self._build, names.classes_, expected)
         penalties = self._chosen_penalties(penalties, build, data, labels, weight)
         model = build(data, labels)
         guess = labels if self.initial_label is None else self._presumed(labels, names, model)
@@ -337,7 +329,6 @@ class ChainCRF(SequenceEstimator):
     def _build(
         self,
         classes: list[Any],
-        encoder: InputEncoder,
         expected: "ChainExpectations | None",
         data: Sequences,
         labels: Labels,
@@ -348,9 +339,7 @@ class ChainCRF(SequenceEstimator):
         if expected is not None:
             allowed = expected.without_forbidden(allowed)
         check_possible(labels, words, self.scheme, allowed)
-        numbers = numbers_of(self.transition_features, encoder)
-        how: dict[str, Any] = {"transition_features": numbers, "start_end": self.start_end, **self._structure()}
-        return ChainModel.build(data, labels, allowed=allowed, **how)
+        return ChainModel.build(data, labels, allowed=allowed, start_end=self.start_end, **self._structure())
 
     def _structure(self) -> dict[str, Any]:
         """Return the parameters that say which features and transitions have weights."""

@@ -82,13 +82,8 @@ def chain_expectations(
     keeper = keeper_of(crf.expectations)
     if keeper is None or not keeper.expectations:
         return None
-    refused = {
-        "l1": penalties.l1 > 0,
-        "transition_features": crf.transition_features is not None,
-    }
-    for name, is_set in refused.items():
-        if is_set:
-            raise InputError(f"expectations do not go with {name}={getattr(crf, name)!r}; leave one of them out.")
+    if penalties.l1 > 0:
+        raise InputError(f"expectations do not go with l1={crf.l1!r}; leave one of them out.")
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
     how: dict[str, Any] = {"l2": penalties.l2, "max_iter": crf.max_iter, "tol": crf.tol}
     return ChainExpectations.of(keeper, task, tokens, weight, **how)

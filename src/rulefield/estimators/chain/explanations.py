@@ -33,9 +33,8 @@ def explain_model(
 
 def weight_rows(model: ChainModel, theta: np.ndarray, labels: list[Any], names: Sequence[str]) -> list[Weight]:
     """Return every weight of a chain that is not 0, those of features first, then transitions, starts and ends."""
-    layout, n = model.layout, len(labels)
+    layout = model.layout
     feature = np.repeat(np.arange(model.pairs.n_features), model.pairs.counts)
-    step_feature = np.repeat(np.arange(model.step_pairs.n_features), model.step_pairs.counts)
     rows = [
         *(
             Weight(names[f], None, labels[k], w)
@@ -47,10 +46,6 @@ def weight_rows(model: ChainModel, theta: np.ndarray, labels: list[Any], names: 
         ),
         *(Weight(None, "(start)", labels[k], w) for k, w in zip(model.start_label, layout.start(theta))),
         *(Weight(None, labels[k], "(end)", w) for k, w in zip(model.end_label, layout.end(theta))),
-        *(
-            Weight(names[f], labels[step // n], labels[step % n], w)
-            for f, step, w in zip(step_feature.tolist(), model.step_pairs.label, layout.step(theta))
-        ),
     ]
     return [row._replace(weight=float(row.weight)) for row in rows if row.weight != 0]
 
@@ -98,11 +93,10 @@ class ChainExplainer:
     def _move_differences(self, data: Sequences, path: np.ndarray, other: np.ndarray) -> list[list[Contribution]]:
         """Return what transitions, ends and other scores add to each token's label minus to the other."""
         n, model = len(path), self.model
-        steps = model.step_pairwise(self.theta, data, 0) if model.conditioned else model.pairwise(self.theta)[None]
-        k = np.arange(n - 1) if model.conditioned else np.zeros(n - 1, np.int64)
+        steps = model.pairwise(self.theta)
         begins, ends = (scores(self.theta) for scores in (model.start_scores, model.end_scores))
-        before = label_differences(np.vstack([begins[None], steps[k, path[:-1]]]), path, other).tolist()
-        after = label_differences(np.vstack([steps[k, :, path[1:]], ends[None]]), path, other).tolist()
+        before = label_differences(np.vstack([begins[None], steps[path[:-1]]]), path, other).tolist()
+        after = label_differences(np.vstack([steps[:, path[1:]].T, ends[None]]), path, other).tolist()
         names = [str(self.labels[label]) for label in path.tolist()]
         left, right = ["(start)", *(f"{name} ->" for name in names)], [*(f"-> {name}" for name in names[1:]), "(end)"]
         found = [[(left[t], before[t]), (right[t], after[t])] for t in range(n)]

@@ -92,7 +92,7 @@ class ChainFamily(Family):
 
     def can_share_features(self) -> bool:
         """Whether the model looks at nothing but features, and not at their names."""
-        return not self.crf.expectations and not isinstance(self.crf.transition_features, list | tuple)
+        return not self.crf.expectations
 
 
 class SegmentFamily(Family):

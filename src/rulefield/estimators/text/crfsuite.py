@@ -57,7 +57,6 @@ def chain_of_weights(weights: CrfsuiteChain, features: Any = None) -> ChainCRF:
         allowed=np.ones((m, m), bool),
         allowed_start=free,
         allowed_end=free,
-        step_pairs=PairTable.empty(n, m * m),
     )
     crf = ChainCRF(features=as_transformer(features), start_end=False)
     crf.classes_ = object_array([weights.labels[i] for i in order])

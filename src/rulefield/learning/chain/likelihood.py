@@ -61,8 +61,7 @@ class ChainLikelihood:
     Notes
     -----
     An evaluation costs O(weights touched + n_tokens * n_labels**2), less where few transitions have weights.
-    Sequences whose sums would underflow in probability space, and models with observation-conditioned transitions,
-    are taken in log space, one by one, which is slower.
+    Sequences whose sums would underflow in probability space are taken in log space, one by one, which is slower.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class ChainLikelihood:
         if labels is not None:
             _check(model, sequences, labels)
         self.model, self.labels = model, labels
-        self._conditioned = sequences if model.conditioned else None
         self.l2 = float(l2)
         self.weight = as_rates(sample_weight, len(sequences))
         self.threads = Threads(n_jobs)
@@ -91,9 +89,8 @@ class ChainLikelihood:
         self._observed = self._observed_counts(sequences)
         self._given = self._given_scores(sequences)
         self.factors = TransitionFactors(model)
-        if not model.conditioned:
-            shard_tokens = self.offsets[self._bounds.astype(np.int64)]
-            self.packing = pack(model.rows(sequences), model.pairs, shard_tokens, sequences.scores)
+        shard_tokens = self.offsets[self._bounds.astype(np.int64)]
+        self.packing = pack(model.rows(sequences), model.pairs, shard_tokens, sequences.scores)
 
     @property
     def size(self) -> int:
@@ -107,7 +104,7 @@ class ChainLikelihood:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``, which must be finite."""
-        steps = None if self.model.conditioned else self.factors.steps(theta)
+        steps = self.factors.steps(theta)
         value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed) - float(self._given.sum())
         if steps is None:
             odd, gradient = np.ones(len(self.weight), np.uint8), self._constant_gradient(theta)
@@ -153,8 +150,6 @@ class ChainLikelihood:
 
     def sequence(self, i: int) -> Sequences:
         """Features of sequence ``i`` alone, from what was packed: those without weights are lost."""
-        if self._conditioned is not None:
-            return self._conditioned[i]
         (first, last), given = self._span(i), self.packing.packed.given
         indptr, indices, values = self.packing.rows(first, last, self.model.pairs)
         shape = last - first, self.model.n_features
@@ -450,7 +445,7 @@ def pays(likelihood: "ChainLikelihood | CorpusLikelihood") -> bool:
     """
     model = likelihood.model
     large = likelihood.n_tokens * model.n_labels >= LEAST_SCORES
-    return likelihood.labeled and large and not (model.conditioned or likelihood.factors.sparse)
+    return likelihood.labeled and large and not likelihood.factors.sparse
 
 
 def come_near(walk: "StochasticLikelihood | CorpusWalk") -> None:

@@ -213,7 +213,6 @@ class PartLikelihood(ChainLikelihood):
         packed = Packed(**arrays)._replace(value_step=np.uint64(arrays["value_step"][0]))  # type: ignore[arg-type]
         self.packing = Packing(packed, file["position"], file.metadata["n_shared"], file["own_from"])
         self.factors = TransitionFactors(self.model)
-        self._conditioned = None
         self._ids, self.index = file["ids"], file["index"]
 
     @contextmanager
@@ -279,7 +278,6 @@ class CorpusLikelihood:
     ----------
     corpus : Corpus
     model : ChainModel
-        Without observation-conditioned transitions.
     scratch : str
         A folder for the packed parts (about 270 bytes per token); every worker must see it.
     executor : Threads or Workers

@@ -121,10 +121,8 @@ class _Block:
     loss: ChainLikelihood
 
     def right(self, theta: np.ndarray) -> float:
-        """Weight of the whole sequences that the best labels have right (0 for transitions that depend on tokens)."""
+        """Weight of the whole sequences that the best labels have right."""
         model = self.loss.model
-        if model.conditioned:
-            return 0.0
         found, _ = viterbi_batch(model.unary(theta, self.data), model.pairwise(theta), self.data.offsets)
         ids, allowed = self.labels.ids, self.labels.allowed
         good = found == ids if allowed is None else allowed[np.arange(len(found)), found] > 0

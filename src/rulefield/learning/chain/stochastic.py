@@ -74,10 +74,6 @@ class StochasticLikelihood:
         stream: Stream | None = None,
     ):
         model = likelihood.model
-        if model.conditioned:
-            raise InputError(
-                "observation-conditioned transitions are learned by L-BFGS alone; stochastic steps lack them."
-            )
         if likelihood.labels is None:
             raise InputError("stochastic steps need labels; this likelihood has none.")
         self.model, self.labels, self.likelihood = model, likelihood.labels, likelihood

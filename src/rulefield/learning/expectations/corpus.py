@@ -87,7 +87,6 @@ class ChainCorpus(JointCorpus):
     Parameters
     ----------
     model : ChainModel
-        Without observation-conditioned transitions.
     data : Sequences
     labels : Labels
     weight : ndarray, shape (n_sequences,), optional

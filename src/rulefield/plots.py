@@ -12,14 +12,13 @@ import numpy as np
 from sklearn import calibration
 
 from rulefield.metrics import span_pairs
-from rulefield.report.certainty import certainty, label_set
-from rulefield.report.effects import RuleEffect, rule_effects
+from rulefield.report.certainty import certainty
+from rulefield.report.effects import rule_effects
 from rulefield.report.graphs import axes_or_new, draw_page, plot_grid
 from rulefield.report.study import acting_rules, chain_of, confusion_of, scheme_of, study
 
 __all__ = [
     "CalibrationDisplay",
-    "RuleEffectsDisplay",
     "SpanConfusionDisplay",
     "TransitionDisplay",
     "certainty",
@@ -110,30 +109,6 @@ class TransitionDisplay(Display):
         picture = _draw_table(axes, possible, self.names, "RdBu", (-largest, largest))
         axes.figure.colorbar(picture, ax=axes, label="weight")
         axes.set(xlabel="to", ylabel="from")
-
-
-@dataclass
-class RuleEffectsDisplay(Display):
-    """Tokens that each rule fixes (right) and breaks (left)."""
-
-    effects: Sequence[RuleEffect]
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, rules: Any = None, ax: Any = None) -> Any:
-        """Take each rule away in turn, compare with gold labels, and draw."""
-        names = label_set(estimator) | {str(label) for row in y for label in row}
-        how: dict[str, Any] = {"scheme": scheme_of(estimator) or "auto", "labels": sorted(names)}
-        return cls(rule_effects(estimator, list(X), list(y), acting_rules(estimator, rules), **how)).plot(ax=ax)
-
-    def _draw(self, axes: Any) -> None:
-        places = np.arange(len(self.effects))
-        axes.barh(places, [e.fixed for e in self.effects], color="#3a9a62", label="fixed")
-        axes.barh(places, [-e.broken for e in self.effects], color="#c9483f", label="broken")
-        axes.set_yticks(places, [f"{e.rule.label:.40}" for e in self.effects])
-        axes.axvline(0, color="0.6", linewidth=1)
-        axes.invert_yaxis()
-        axes.set(xlabel="tokens")
-        axes.legend(frameon=False)
 
 
 def _draw_table(axes: Any, values: np.ndarray, names: Sequence[str], colors: str, bounds: tuple[float, float]) -> Any:

@@ -1,6 +1,5 @@
 """``write_report``: one self-contained page about one model, or about two side by side."""
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,20 +12,16 @@ from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, write_whole
 from rulefield.report.intervals import difference
 from rulefield.report.marks import hues, pieces, render, word_of
-from rulefield.report.study import NOTHING, Study, chain_of, study
+from rulefield.report.study import Study, chain_of, study
 
 SHOWN = 50
 """Sequences in each list."""
 EXPLAINED = 6
 """Tokens of one sequence that are explained: the wrong ones, then the least certain."""
-MOST_LABELS = 30
-"""Labels in the table of transitions: those that occur most often."""
 LEAST_CERTAIN = "by -log probability over the root of the length (else the longest would come first)"
 MOST_WRONG = "by wrong tokens"
 """How each list is ordered, as the page says it."""
 DOUBTFUL = 0.9
-CONFUSIONS, DOUBTED = 2, 0.5
-"""Kinds of confusion that the verdict names; a labeling less probable than this is doubted."""
 BUDGET = 12_000
 """Tokens shown in one list: a page of long sequences stays under 1 MB by showing fewer of them."""
 
@@ -100,13 +95,10 @@ def report_page(new: Study, old: Study | None = None, *, title: str = "Report", 
         study=new,
         old=old,
         changes=compared(old, new) if old else [],
-        disagreements=disagreements(old, new) if old else [],
         hues=hues(types),
         lists=lists,
         effects=[(effect, [_example(new, *example) for example in effect.examples]) for effect in new.effects],
-        verdict=verdict(new),
         confusion=_confusion(new),
-        transitions=_transitions(new),
         facts=facts(new),
         written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         version=rulefield.__version__,
@@ -171,52 +163,6 @@ def compared(old: Study, new: Study) -> list[tuple[str, Any, Any, Any]]:
     ]
 
 
-def disagreements(old: Study, new: Study, most: int = 10) -> list[dict[str, Any]]:
-    """Return the sequences on which the two differ most, for better and for worse."""
-    gain = old.wrong - new.wrong
-    order = np.argsort(-gain, kind="stable")
-    best = [i for i in order[:most].tolist() if gain[i] > 0]
-    worst = [i for i in order[::-1][:most].tolist() if gain[i] < 0]
-    return [
-        {
-            "number": i,
-            "gain": int(gain[i]),
-            "old": pieces(old.X[i], old.predicted[i], old.scheme, old.gold[i]),
-            "new": pieces(new.X[i], new.predicted[i], new.scheme, new.gold[i]),
-        }
-        for i in [*best, *worst]
-    ]
-
-
-def verdict(of: Study) -> list[str]:
-    """Say in sentences how many sequences are right, what is confused most, and whether doubt shows where errors are."""
-    n, wrong = len(of.gold), int((~of.whole).sum())
-    if not wrong:
-        return [f"All {n:,} sequences are right."]
-    sentences = [f"{n - wrong:,} of {n:,} sequences are right from end to end."]
-    names, table = of.confusion
-    errors = np.where(np.eye(len(names), dtype=bool), 0, table)
-    for place in np.argsort(-errors, axis=None, kind="stable")[:CONFUSIONS]:
-        row, column = divmod(int(place), len(names))
-        if errors[row, column]:
-            sentences.append(_confused(names[row], names[column], int(errors[row, column]), int(table[row].sum())))
-    return [*sentences, _doubtful(of, wrong)]
-
-
-def _confused(gold: str, found: str, count: int, total: int) -> str:
-    if gold == NOTHING:
-        return f"{count:,} times {found} was found where nothing is."
-    missed = "were missed" if found == NOTHING else f"were taken for {found}"
-    return f"{count:,} of {total:,} {gold} segments {missed}."
-
-
-def _doubtful(of: Study, wrong: int) -> str:
-    """Say which share of the wrong sequences is among those that the model holds to be right with less than one half."""
-    doubted = of.certainty.whole < DOUBTED
-    share, held = doubted.mean(), (doubted & ~of.whole).sum() / wrong
-    return f"The {share:.0%} of sequences with a probability below {DOUBTED} hold {held:.0%} of the wrong ones."
-
-
 def _confusion(of: Study) -> dict[str, Any]:
     """Rows of the table of confusions: (name, [(count, shade)]); shades are shares of the row."""
     names, table = of.confusion
@@ -224,24 +170,6 @@ def _confusion(of: Study) -> dict[str, Any]:
     shades = np.divide(table, totals, out=np.zeros(table.shape), where=totals > 0)
     cells = [list(zip(row.tolist(), shade.round(2).tolist())) for row, shade in zip(table, shades)]
     return {"names": names, "rows": list(zip(names, cells))}
-
-
-def _transitions(of: Study) -> dict[str, Any] | None:
-    """Weights between labels: (from, [(weight or None where impossible, shade)])."""
-    chain = chain_of(of.model)
-    if chain is None:
-        return None
-    weights, labels = chain.model_.pairwise(chain.theta_), [str(c) for c in chain.classes_]
-    seen = Counter(str(label) for row in of.gold for label in row)
-    kept = sorted(sorted(range(len(labels)), key=lambda k: -seen[labels[k]])[:MOST_LABELS])
-    table = weights[np.ix_(kept, kept)]
-    finite = np.isfinite(table)
-    largest = max(float(np.abs(table[finite]).max()) if finite.any() else 0.0, 1e-9)
-    rows = [
-        (labels[k], [(None, 0.0) if not np.isfinite(w) else (float(w), round(float(w) / largest, 2)) for w in row])
-        for k, row in zip(kept, table)
-    ]
-    return {"names": [labels[k] for k in kept], "rows": rows, "all": len(labels)}
 
 
 def facts(of: Study) -> list[tuple[str, str]]:

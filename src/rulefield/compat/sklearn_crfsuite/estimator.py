@@ -1,6 +1,5 @@
 """``CRF`` of sklearn-crfsuite 0.5, learned and decoded by rulefield."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.text.crfsuite import chain_of_weights
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
+from rulefield.metrics import sequence_accuracy, token_accuracy, token_f1
 from rulefield.outputs import write_whole
 
 
@@ -106,17 +106,23 @@ calibration_max_trials
     def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None) -> "CRF":
         """Learn from sequences of feature dicts (or lists of feature strings) and their labels.
 
-        ``X_dev`` and ``y_dev`` are scored after every iteration, for ``training_log_`` and ``verbose``.
+        ``X_dev`` and ``y_dev`` are scored at the end, for ``training_log_``.
         """
         if (X_dev is None) != (y_dev is None):
             raise InputError("held-out data is X_dev and y_dev together; one of them is missing.")
         if self.trainer_cls is not None:
             raise InputError("trainer_cls is a class of python-crfsuite, which does not train here; leave it None.")
         trainer = Trainer(_rows(X), [list(row) for row in y], {name: getattr(self, name) for name in DEFAULTS})
-        dev = None if X_dev is None else (_rows(X_dev), y_dev)
         self._chain = self._tagger = self._modelfile = None
-        self._weights = trainer.train(dev, print if self.verbose else None)
+        self._weights = trainer.train(print if self.verbose else None)
         self.training_log_ = trainer.log
+        if X_dev is not None and trainer.log.iterations:
+            predicted = self.predict(X_dev)
+            trainer.log.iterations[-1] |= {
+                "avg_f1": token_f1(y_dev, predicted),
+                "item_accuracy_float": token_accuracy(y_dev, predicted),
+                "instance_accuracy_float": sequence_accuracy(y_dev, predicted),
+            }
         if self.model_filename is not None:
             write_whole(self.model_filename, crfsuite_bytes(self._weights))
         return self
@@ -232,44 +238,19 @@ calibration_max_trials
 
 
 class Tagger:
-    """The methods of ``pycrfsuite.Tagger`` that label and give probabilities, over a :class:`rulefield.ChainCRF`."""
+    """The methods of ``pycrfsuite.Tagger`` that label, over a :class:`rulefield.ChainCRF`."""
 
     def __init__(self, chain: ChainCRF, labels: list[str]):
         self._chain, self._labels = chain, labels
-        self._items: list[Any] = []
-        self._marginals: Any = None
 
     def labels(self) -> list[str]:
         """Return all labels, in the order of the model file."""
         return list(self._labels)
 
-    def set(self, xseq: Any) -> None:
-        """Take the sequence that ``tag``, ``marginal`` and ``probability`` are about."""
-        self._items, self._marginals = _rows([xseq]), None
-
-    def tag(self, xseq: Any = None) -> list[str]:
-        """Return the best labels of ``xseq``, or of the sequence set before."""
-        if xseq is not None:
-            self.set(xseq)
-        best: list[str] = self._chain.predict(self._sequence())[0]
+    def tag(self, xseq: Any) -> list[str]:
+        """Return the best labels of a sequence."""
+        best: list[str] = self._chain.predict(_rows([xseq]))[0]
         return best
-
-    def marginal(self, y: str, pos: int) -> float:
-        """Return the probability of label ``y`` at position ``pos`` of the sequence set before."""
-        if self._marginals is None:
-            self._marginals = self._chain.predict_marginals(self._sequence())[0]
-        if y not in self._labels or not 0 <= pos < len(self._marginals):
-            raise InputError(f"there is no probability of {y!r} at {pos!r}: an unknown label, or no such position.")
-        return float(self._marginals[pos][y])
-
-    def probability(self, yseq: Sequence[str]) -> float:
-        """Return the probability of the labels ``yseq`` for the sequence set before."""
-        return float(np.exp(self._chain.log_likelihood(self._sequence(), [list(yseq)])[0]))
-
-    def _sequence(self) -> list[Any]:
-        if not self._items:
-            raise InputError("there is no sequence yet; give one to tag(), or call set() first.")
-        return self._items
 
 
 def _rows(X: Any) -> list[Any]:

@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.sequences import Sequences
 from rulefield.encode.crfsuite import CrfsuiteChain
 from rulefield.encode.features import FeatureEncoder
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.parameters import FLAG, Requirement, check_value, either, number, one_of, whole
-from rulefield.estimators.sequences import label_lists
 from rulefield.exceptions import InputError
 from rulefield.learning.chain.likelihood import ChainLikelihood, fit_likelihood
 from rulefield.learning.fit_log import FitRecord
-from rulefield.metrics import sequence_accuracy, token_accuracy, token_f1, token_precision, token_recall
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
@@ -47,9 +43,8 @@ class TrainingLog:
     featgen_num_features : int
         Weights before those that are zero were dropped.
     iterations : list of dict
-        ``num``, ``loss``, ``time`` (seconds), ``feature_norm``, ``active_features``; with held-out data also
-        ``avg_precision``, ``avg_recall``, ``avg_f1`` (means over labels), ``item_accuracy_float`` and
-        ``instance_accuracy_float``.
+        ``num``, ``loss``, ``time`` (seconds), ``feature_norm``, ``active_features``; the last with held-out data also
+        ``avg_f1`` (mean over labels), ``item_accuracy_float`` and ``instance_accuracy_float``.
     """
 
     featgen_num_features: int
@@ -97,9 +92,8 @@ class Trainer:
             self.model = _with_weights(self.model, seen >= self.options["min_freq"])
         self.log = TrainingLog(self.model.size)
 
-    def train(self, dev: tuple[Any, Any] | None, show: Callable[[str], None] | None) -> CrfsuiteChain:
+    def train(self, show: Callable[[str], None] | None) -> CrfsuiteChain:
         """Learn; ``show`` gets one line per iteration."""
-        held_out = None if dev is None else (self.encoder.transform(dev[0]), [list(labels) for labels in dev[1]])
 
         def watch(record: FitRecord, theta: np.ndarray) -> None:
             iteration = {
@@ -108,7 +102,6 @@ class Trainer:
                 "time": record.seconds - sum(r["time"] for r in self.log.iterations),
                 "feature_norm": float(np.linalg.norm(theta)),
                 "active_features": int(np.count_nonzero(theta)),
-                **({} if held_out is None else self._scores(theta, *held_out)),
             }
             self.log.iterations.append(iteration)
             if show is not None:
@@ -125,17 +118,6 @@ class Trainer:
             callback=watch,
         )
         return self._weights(done.theta)
-
-    def _scores(self, theta: np.ndarray, data: Sequences, y: list[list[str]]) -> dict[str, float]:
-        ids = ChainDecoder(self.model, theta, 1).best(data)
-        found = label_lists(self.names, ids, data.lengths)
-        return {
-            "avg_precision": token_precision(y, found),
-            "avg_recall": token_recall(y, found),
-            "avg_f1": token_f1(y, found),
-            "item_accuracy_float": token_accuracy(y, found),
-            "instance_accuracy_float": sequence_accuracy(y, found),
-        }
 
     def _weights(self, theta: np.ndarray) -> CrfsuiteChain:
         model, m = self.model, self.model.n_labels

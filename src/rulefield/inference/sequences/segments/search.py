@@ -18,7 +18,7 @@ from rulefield.kernels.segments.best import best_segments
 from rulefield.kernels.segments.lattice import fill_backward, segment_lattice
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import CompiledRule
-from rulefield.problem.segments import SegmentProblem
+from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 
 MOST_CELLS = 20_000_000
 """Largest chain of a window, in tokens times slots squared (160 MB)."""
@@ -39,14 +39,16 @@ class SegmentSearch(WindowSearch):
         tops = p.token.max(axis=1, initial=-np.inf)
         tops[tops == -np.inf] = 0.0
         self.shift = float(tops.sum())
-        self.flat = replace(problem, potentials=replace(p, token=p.token - tops[:, None]))
+        flat = SegmentPotentials(p.token - tops[:, None], p.first, p.last, p.length, p.pairwise, p.spans)
+        self.flat = SegmentProblem(flat, problem.spelling, problem.rules, problem.allowed)
         self._fold()
         self._enter, alpha = np.empty((2, p.n_steps + 1, p.n_states))
         opens, types = np.zeros(p.n_steps, np.uint8), np.zeros(p.n_steps, np.int64)
         scratch = np.empty(p.n_states), np.empty(p.length.shape), np.empty(p.length.shape)
         self.bound = float(best_segments(self._scores, 0, p.n_steps, self._enter, alpha, *scratch, opens, types))
         if self.bound > -np.inf:
-            self.offer(problem.spelling.write(opens, types))
+            plain = self._scores.role is self._base
+            self.offer(problem.spelling.write(opens, types), self.bound if plain else None)
 
     def _fold(self) -> None:
         """Take rules about single tokens into the scores; those about steps are charged in the lattice."""
@@ -91,11 +93,11 @@ class SegmentSearch(WindowSearch):
         paid = np.where(self.tables.once[hit], 1, amounts[hit])
         return float((self.tables.weight[hit] * paid).sum())
 
-    def offer(self, labels: np.ndarray) -> None:
+    def offer(self, labels: np.ndarray, score: float | None = None) -> None:
         """Judge a segmentation by all rules; keep it if it is the best so far."""
         amounts = self.amounts(labels)
         self.known.update(np.flatnonzero(amounts).tolist())
-        objective = self.flat.score(labels) - self.cost(amounts)
+        objective = (self.flat.score(labels) if score is None else score) - self.cost(amounts)
         if objective > self.best:
             self.best, self.labels = objective, labels.copy()
 

@@ -78,72 +78,59 @@ class JointPotentials:
 
     def score(self, i: int, states: np.ndarray) -> float:
         """Score of one labeling (n,) of chain ``i``, ``-inf`` if it is forbidden."""
-        total = self.scores(i)[np.arange(len(states)), states].sum() + self.step_scores(states[:-1], states[1:]).sum()
-        return float(total)
+        return float(sum(scores.sum() for scores in self.terms(i, states)))
+
+    def terms(self, i: int, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of the tokens and of the steps of one labeling (n,) of chain ``i``."""
+        return self.scores(i)[np.arange(len(states)), states], self.step_scores(states[:-1], states[1:])
 
     def step_scores(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Scores of single steps between joint states (k,)."""
+        if len(self.move_from):
+            return self.pairwise[before, after]
         total = np.zeros(len(before))
         for labels, scores in zip(self.task_labels, self.transitions):
             total += scores[labels[before], labels[after]]
-        codes, scores = self._moves
-        if len(codes):
-            wanted = np.asarray(before, np.int64) * self.n_states + after
-            place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-            total += np.where(codes[place] == wanted, scores[place], 0.0)
         return total
-
-    @cached_property
-    def _moves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Listed moves in the order of their codes, from x S + to."""
-        codes = np.asarray(self.move_from, np.int64) * self.n_states + self.move_to
-        order = np.argsort(codes)
-        return codes[order], np.asarray(self.move_score)[order]
 
     def defined_scores(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n_chains,) of joint states (n_tokens,) from the definition, and the sums of the sizes of their terms."""
-        each = self.psi[np.arange(len(states)), states]
-        steps = np.zeros(len(states))
-        steps[1:] = self.step_scores(states[:-1], states[1:])
-        begins = np.asarray(self.offsets[:-1], np.int64)
-        filled = np.diff(self.offsets) > 0
-        steps[begins[filled]] = 0.0
-        totals, sizes = np.zeros((2, len(begins)))
-        if filled.any():
-            totals[filled] = np.add.reduceat(each, begins[filled]) + np.add.reduceat(steps, begins[filled])
-            sizes[filled] = np.add.reduceat(np.abs(each) + np.abs(steps), begins[filled])
-        return totals, sizes
+        lengths = np.diff(self.offsets)
+        chain = np.repeat(np.arange(len(lengths)), lengths)
+        each, steps = self.psi[np.arange(len(states)), states], np.zeros(len(states))
+        inner = np.flatnonzero(chain[1:] == chain[:-1])
+        steps[inner + 1] = self.step_scores(states[inner], states[inner + 1])
+        sizes = np.abs(each) + np.abs(steps)
+        return np.bincount(chain, each + steps, len(lengths)), np.bincount(chain, sizes, len(lengths))
 
     @cached_property
-    def constants(self) -> tuple[np.ndarray, tuple[float, ...]]:
-        """What no labeling can avoid: the best score at each token (n_tokens,), and of each task's steps; 0 for none."""
+    def best(self) -> np.ndarray:
+        """Best score at each token, (n_tokens,); 0 if all are forbidden."""
         best = self.psi.max(axis=1, initial=-np.inf)
-        steps = (float(scores.max(initial=-np.inf)) for scores in self.transitions)
-        return np.where(best > -np.inf, best, 0.0), tuple(top if top > -np.inf else 0.0 for top in steps)
+        return np.where(best > -np.inf, best, 0.0)
+
+    @cached_property
+    def tops(self) -> tuple[float, ...]:
+        """Best score of each task's steps; 0 if all are forbidden."""
+        tops = (float(scores.max(initial=-np.inf)) for scores in self.transitions)
+        return tuple(top if top > -np.inf else 0.0 for top in tops)
 
     def centered(self) -> "JointPotentials":
-        """Return the same potentials without their ``constants``."""
-        best, steps = self.constants
-        transitions = tuple(scores - top for scores, top in zip(self.transitions, steps))
-        return replace(self, psi=self.psi - best[:, None], transitions=transitions)
+        """Return the same potentials without ``best`` and ``tops``, which no labeling can avoid."""
+        transitions = tuple(scores - top for scores, top in zip(self.transitions, self.tops))
+        return replace(self, psi=self.psi - self.best[:, None], transitions=transitions)
 
-    def alone(self, i: int, psi: np.ndarray) -> "JointPotentials":
-        """Chain ``i`` with other scores of its joint states, (n, S)."""
+    def alone(self, psi: np.ndarray) -> "JointPotentials":
+        """One chain with other scores of its joint states, (n, S)."""
         return replace(self, psi=psi, offsets=np.array([0, len(psi)]))
 
 
 @dataclass(frozen=True)
 class JointProblem:
-    """Potentials of joint chains, and the rules of each: what a joint engine is given.
+    """Potentials of joint chains, and the rules of each.
 
-    Parameters
-    ----------
-    potentials : JointPotentials
-    rules : tuple of tuples of CompiledRule
-        For each chain its rules. Their tables are not over joint states but over letters, the kinds of joint states that a
-        rule can tell apart.
-    letters : tuple of ndarray
-        For each rule (by number) int64 (S,): the letter of each joint state.
+    Tables of rules are not over joint states but over letters, the kinds of joint states that a rule can tell apart:
+    ``letters`` has for each rule (by number) int64 (S,), the letter of each joint state.
     """
 
     potentials: JointPotentials

@@ -15,8 +15,8 @@ from rulefield.inference.result import Status
 from rulefield.inference.sequences import windows
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.joint import decode as joint_decode
-from rulefield.inference.sequences.joint.amounts import joint_amounts
 from rulefield.inference.sequences.joint.decode import ENGINES, decode_joint
+from rulefield.inference.sequences.joint.rules import joint_amounts
 from rulefield.problem.joint import JointProblem
 from rulefield.rules.joint import JointRuleCompiler
 

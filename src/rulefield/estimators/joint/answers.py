@@ -18,7 +18,7 @@ from rulefield.inference.sequences.conflict import decode_relaxed, minimal_confl
 from rulefield.inference.sequences.joint.decode import decode_joint, whole
 from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
 from rulefield.inference.sequences.joint.sums import joint_chances
-from rulefield.inference.sequences.sums import Chances, chances_of
+from rulefield.inference.sequences.sums import Chances
 from rulefield.models.joint import JointModel
 from rulefield.parallel import in_threads
 from rulefield.problem.joint import JointPotentials, JointProblem
@@ -62,7 +62,7 @@ class JointAnswers(Answers[JointProblem]):
 
     def relaxed(self, problem: JointProblem, **how: Any) -> Result:
         """Return the joint states that break hard rules least."""
-        chain, states = whole(problem, 0)
+        chain, states = whole(problem)
         if not len(states):
             return INFEASIBLE
         found = decode_relaxed(chain, **how)
@@ -70,7 +70,7 @@ class JointAnswers(Answers[JointProblem]):
 
     def conflict(self, problem: JointProblem) -> tuple[int, ...]:
         """Return numbers of hard rules that contradict each other."""
-        chain, states = whole(problem, 0)
+        chain, states = whole(problem)
         return minimal_conflict(chain) if len(states) else ()
 
     def named(self, labels: np.ndarray) -> TaskRows:
@@ -89,15 +89,7 @@ class JointAnswers(Answers[JointProblem]):
         """Sum over the labelings of each sequence, in numbers of all joint states."""
 
         def one(i: int) -> Chances:
-            problem, question = self.problem(batch, i), ask(i, i + 1)
-            if batch.lengths[i]:
-                found, states = joint_chances(problem, 0, question, tolerance)
-            else:
-                chain, states = whole(problem, 0)
-                found = chances_of(chain, question)
-            node = np.zeros((len(found.node), self.model.n_states))
-            node[:, states] = found.node
-            return found._replace(node=node, best=states[found.best], drawn=states[found.drawn])
+            return joint_chances(self.problem(batch, i), 0, ask(i, i + 1), tolerance)
 
         return in_threads(one, range(len(batch)), self.n_jobs)
 

@@ -21,9 +21,15 @@ from rulefield.inference.result import TOLERANCE, Breach, Result, Status, judge,
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
 from rulefield.inference.sequences.decode import decode
-from rulefield.inference.sequences.joint.amounts import joint_amounts
 from rulefield.inference.sequences.joint.exact import best_through, joint_viterbi
-from rulefield.inference.sequences.joint.folding import about_tokens, counts_tokens, folded, full_price, token_costs
+from rulefield.inference.sequences.joint.rules import (
+    about_tokens,
+    counts_tokens,
+    folded,
+    full_price,
+    joint_amounts,
+    token_costs,
+)
 from rulefield.inference.sequences.windows import WindowChain, WindowSearch
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
@@ -41,18 +47,8 @@ def decode_joint(
 ) -> list[Result]:
     """Best joint states of every chain under its rules, each with a certificate.
 
-    Parameters
-    ----------
-    problem : JointProblem
-    engine : str
-        A name in ``ENGINES``.
-    node_limit, seconds : limits of each search, as in :func:`rulefield.inference.sequences.decode.decode`
-
-    Returns
-    -------
-    list of Result
-        ``labels`` are joint states; ``engine`` is ``viterbi`` where the factored maximum, with rules about single tokens
-        inside, settled it.
+    Arguments are those of :func:`rulefield.inference.sequences.decode.decode`; ``engine`` of a result is ``viterbi`` if the
+    factored maximum, with rules about single tokens inside, settled it.
     """
     return ENGINES.find(engine).run(problem, node_limit, seconds)
 
@@ -63,9 +59,8 @@ def decode_auto(problem: JointProblem, node_limit: int, seconds: float | None) -
     Constants are taken out of the scores first where they are so large that sums would lose digits to them.
     """
     p = problem.potentials
-    best, steps = p.constants
     longest = int(np.diff(p.offsets).max(initial=0))
-    size = longest * (float(np.abs(best).max(initial=0.0)) + sum(map(abs, steps)))
+    size = longest * (float(np.abs(p.best).max(initial=0.0)) + sum(map(abs, p.tops)))
     if rounding_error(longest * (len(p.sizes) + 2), size) <= TOLERANCE / 100.0:
         return _decode(problem, node_limit, seconds)
     flat = _decode(replace(problem, potentials=p.centered()), node_limit, seconds)
@@ -76,8 +71,7 @@ def _restored(p: JointPotentials, i: int, flat: Result) -> Result:
     """Return a result under the centered scores as one under the scores themselves."""
     n = int(p.offsets[i + 1] - p.offsets[i])
     if len(flat.labels) < n:
-        best, steps = p.constants
-        constant = float(best[p.offsets[i] : p.offsets[i + 1]].sum()) + (n - 1) * sum(steps)
+        constant = float(p.best[p.offsets[i] : p.offsets[i + 1]].sum()) + (n - 1) * sum(p.tops)
         return replace(flat, upper_bound=flat.upper_bound + constant)
     score = p.score(i, flat.labels) if n else flat.score
     objective = score - sum(b.cost for b in flat.broken)
@@ -159,16 +153,16 @@ ENGINES: Engines[Run] = Engines(
 """``auto``, and the engines of chains, which run on the dense product of all label sets."""
 
 
-def whole(problem: JointProblem, i: int) -> tuple[ChainProblem, np.ndarray]:
-    """Chain ``i`` over all joint states that are open at some token, and these; refused if they are too many."""
-    scores = problem.potentials.scores(i)
+def whole(problem: JointProblem) -> tuple[ChainProblem, np.ndarray]:
+    """Return the first chain over all joint states that are open at some token, and these; refused if they are too many."""
+    scores = problem.potentials.scores(0)
     states = np.flatnonzero((scores > -np.inf).any(axis=0)) if len(scores) else np.zeros(1, np.int64)
     if len(states) > MOST_STATES:
         raise InputError(
             f"sums under rules that look beyond single tokens take at most {MOST_STATES} joint labels, and {len(states)} are "
             "open here; give known labels, fewer tasks, or rules about single tokens."
         )
-    return problem.over(i, states), states
+    return problem.over(0, states), states
 
 
 def _nothing(bound: float, steps: int) -> Result:
@@ -197,7 +191,7 @@ class JointSearch(WindowSearch):
 
     def offer(self, labels: np.ndarray) -> None:
         """Judge joint states by all rules; keep them if they are the best so far."""
-        potentials = self.problem.potentials.alone(0, self.scores)
+        potentials = self.problem.potentials.alone(self.scores)
         self.judge(labels, joint_amounts(JointProblem(potentials, (self.rules,), self.problem.letters), labels)[0])
 
     def judge(self, states: np.ndarray, amounts: np.ndarray) -> None:
@@ -251,7 +245,7 @@ class JointSearch(WindowSearch):
         potentials = self.inside.potentials
         through = best_through(potentials, 0)
         if self.priced:
-            through = np.minimum(through, best_through(potentials.alone(0, self.scores), 0) + self.constant)
+            through = np.minimum(through, best_through(potentials.alone(self.scores), 0) + self.constant)
         return through
 
     @cached_property
@@ -292,11 +286,10 @@ class JointSearch(WindowSearch):
         """Bound on what sums of this chain may differ by."""
         if not len(self.labels) or value == np.inf:
             return 0.0
-        steps = self.problem.potentials.step_scores(self.labels[:-1], self.labels[1:])
-        own = self.problem.potentials.scores(self.chain)[np.arange(len(self.labels)), self.labels]
-        cost = sum(b.cost for b in self.broken)
+        scores = self.problem.potentials.terms(self.chain, self.labels)
+        size = sum(float(np.abs(terms).sum()) for terms in scores) + sum(b.cost for b in self.broken) + abs(value)
         terms = 8 * (len(self.labels) * (len(self.problem.potentials.sizes) + 2) + len(self.rules))
-        return rounding_error(terms, float(np.abs(steps).sum() + np.abs(own).sum()) + abs(cost) + abs(value))
+        return rounding_error(terms, size)
 
     def _score(self, states: np.ndarray) -> float:
         return self.problem.potentials.score(self.chain, states)

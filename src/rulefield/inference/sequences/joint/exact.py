@@ -1,7 +1,7 @@
 """Exact inference for several tasks at once, without the product's transition matrix where sums allow it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,26 +16,17 @@ DENSER = 0.15
 are done eight at a time (measured at 9 x 12 states: the two meet at 0.17)."""
 
 
-@dataclass(frozen=True)
-class JointSums:
-    """Sums over all joint labelings.
-
-    Parameters
-    ----------
-    log_partition : ndarray, shape (n_chains,)
-        ``-inf`` where all labelings of a chain are forbidden.
-    node : ndarray, shape (n_tokens, S)
-        P(joint state) at every token.
-    edges : tuple of ndarray, shapes (m_k, m_k)
-        Expected transitions of each task, summed over steps and chains, each chain times its weight.
-    moves : ndarray, shape (n_moves,)
-        Expected listed moves, likewise.
-    """
+class JointSums(NamedTuple):
+    """Sums over all joint labelings."""
 
     log_partition: np.ndarray
+    """Of each chain; ``-inf`` if all its labelings are forbidden."""
     node: np.ndarray
+    """P(joint state) at every token, (n_tokens, S)."""
     edges: tuple[np.ndarray, ...]
+    """Expected transitions of each task (m_k, m_k), summed over steps and chains, each chain times its weight."""
     moves: np.ndarray
+    """Expected listed moves, likewise."""
 
 
 def joint_marginals(potentials: JointPotentials, weight: np.ndarray | None = None) -> JointSums:
@@ -47,21 +38,42 @@ def joint_marginals(potentials: JointPotentials, weight: np.ndarray | None = Non
     leaves few joint states open are summed over those alone. Chains whose scores leave the range of float64 (weights of
     thousands) are done densely in log space.
     """
-    n_chains = len(potentials.offsets) - 1
-    weight = np.ones(n_chains) if weight is None else np.ascontiguousarray(weight, np.float64)
-    node = np.zeros_like(potentials.psi)
-    totals, edges, moves = _run(potentials, weight, node)
-    for i in np.flatnonzero(np.isnan(totals)):
-        _dense(potentials, int(i), float(weight[i]), node, edges, moves, totals)
-    return JointSums(totals, node, edges, moves)
+    p, lengths = potentials, np.diff(potentials.offsets)
+    weight = np.ones(len(lengths)) if weight is None else np.ascontiguousarray(weight, np.float64)
+    E = [np.exp(T - top) for T, top in zip(p.transitions, p.tops)]  # every chain pays the shifts once per step
+    factor = _move_factors(p)
+    psi, offsets = np.ascontiguousarray(p.psi), np.ascontiguousarray(p.offsets, np.int64)
+    ends = np.cumsum([m * m for m in p.sizes])
+    flat_edges = np.zeros(ends[-1])
+    edges = tuple(part.reshape(m, m) for part, m in zip(np.split(flat_edges, ends[:-1]), p.sizes))
+    sums = JointSums(np.zeros(len(lengths)), np.zeros_like(psi), edges, np.zeros(len(p.move_from)))
+    few, rest = _by_open_states(p)
+    if not np.isfinite(factor).all():
+        sums.log_partition[lengths > 0] = np.nan
+        few = rest = few[:0]
+    if len(few):
+        steps, between = _dense_steps(p, E, factor[1]), np.zeros((p.n_states, p.n_states))
+        at = offsets.astype(np.uint64), few.astype(np.uint64)
+        open_state_sums(psi, *at, weight, steps, sums.node, between, sums.log_partition)
+        _add_steps(p, between, sums)
+    if len(rest):
+        scores = np.array(p.sizes, np.uint64), np.concatenate([e.ravel() for e in E])
+        listed = p.move_from.astype(np.uint64), p.move_to.astype(np.uint64), factor
+        counts = sums.node, flat_edges, sums.moves, sums.log_partition
+        joint_sums(psi, offsets, _in_lanes(rest, lengths), weight, *scores, *listed, *counts)
+    sums.log_partition[:] += sum(p.tops) * np.maximum(lengths - 1, 0)
+    for i in np.flatnonzero(np.isnan(sums.log_partition)).tolist():
+        dense = forward_backward(p.chain(i), edges=True)
+        sums.log_partition[i], sums.node[offsets[i] : offsets[i + 1]] = dense.log_partition, dense.node
+        if dense.edge is not None and len(dense.edge):
+            _add_steps(p, weight[i] * dense.edge.sum(axis=0), sums)
+    return sums
 
 
 def joint_viterbi(potentials: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
-    """Best joint states (n_tokens,) and their scores (n_chains,), -inf where all labelings of a chain are forbidden.
+    """Best joint states (n_tokens,) and their scores (n_chains,), -inf if all labelings of a chain are forbidden.
 
-    Notes
-    -----
-    O(n S sum_k m_k) time: the maximum factors as the sum does; O(n S^2) where joint moves are scored.
+    O(n S sum_k m_k) time: the maximum factors as the sum does; O(n S^2) if joint moves are scored.
     """
     p = potentials
     if len(p.move_from):
@@ -73,12 +85,12 @@ def joint_viterbi(potentials: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_through(potentials: JointPotentials, i: int) -> np.ndarray:
-    """Score of the best labeling of chain ``i`` through each state at each token, (n, S): its max-marginals.
+    """Score of the best labeling of chain ``i``, which has tokens, through each state at each token, (n, S).
 
-    O(n S sum_k m_k) time, O(n S^2) where joint moves are scored; the chain has at least one token.
+    O(n S sum_k m_k) time, O(n S^2) if joint moves are scored.
     """
     p = potentials
-    psi = np.ascontiguousarray(p.psi[int(p.offsets[i]) : int(p.offsets[i + 1])], np.float64)
+    psi = np.ascontiguousarray(p.scores(i), np.float64)
     out = np.empty_like(psi)
     steps = (p.pairwise,) if len(p.move_from) else p.transitions
     sizes = np.array([len(T) for T in steps], np.uint64)
@@ -86,57 +98,30 @@ def best_through(potentials: JointPotentials, i: int) -> np.ndarray:
     return out
 
 
+def joint_best(potentials: JointPotentials, weight: np.ndarray) -> JointSums:
+    """Return the sums of the distribution that is certain of the best labeling; ``log_partition`` holds its score."""
+    states, scores = joint_viterbi(potentials)
+    lengths, S = np.diff(potentials.offsets), potentials.n_states
+    node = (states[:, None] == np.arange(S)).astype(np.float64)
+    arrive = np.delete(np.arange(len(states)), potentials.offsets[:-1][lengths > 0])
+    steps = np.bincount(states[arrive - 1] * S + states[arrive], np.repeat(weight, lengths)[arrive], S * S)
+    edges = tuple(np.zeros((m, m)) for m in potentials.sizes)
+    sums = JointSums(scores, node, edges, np.zeros(len(potentials.move_from)))
+    _add_steps(potentials, steps.reshape(S, S), sums)
+    return sums
+
+
 def _flat(tables: Iterable[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.asarray(table, np.float64).ravel() for table in tables])
 
 
-def joint_best(potentials: JointPotentials, weight: np.ndarray | None = None) -> JointSums:
-    """Return the sums of the distribution that is certain of the best labeling; ``log_partition`` holds its score."""
-    states, scores = joint_viterbi(potentials)
-    lengths = np.diff(potentials.offsets)
-    times = np.ones(len(lengths)) if weight is None else weight
-    S = potentials.n_states
-    node = (states[:, None] == np.arange(S)).astype(np.float64)
-    arrive = np.delete(np.arange(len(states)), potentials.offsets[:-1][lengths > 0])
-    steps = np.bincount(states[arrive - 1] * S + states[arrive], np.repeat(times, lengths)[arrive], S * S)
-    edges = tuple(np.zeros((m, m)) for m in potentials.sizes)
-    moves = np.zeros(len(potentials.move_from))
-    _add_steps(potentials, steps.reshape(S, S), edges, moves)
-    return JointSums(scores, node, edges, moves)
-
-
-def _run(
-    p: JointPotentials, weight: np.ndarray, node: np.ndarray
-) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
-    """Fill node marginals; totals, edges and moves. Totals are NaN where a chain has to be done in log space."""
-    # A shift of each matrix keeps exp in range; every chain pays it once per step.
-    tops = [_top(T) for T in p.transitions]
-    E = [np.exp(T - top) for T, top in zip(p.transitions, tops)]
+def _move_factors(p: JointPotentials) -> np.ndarray:
+    """Return what the factor of each listed move is above that of its transitions, and as a whole, (2, n_moves)."""
     step = np.zeros(len(p.move_from))
-    for labels, T, top in zip(p.task_labels, p.transitions, tops):
+    for labels, T, top in zip(p.task_labels, p.transitions, p.tops):
         step += T[labels[p.move_from], labels[p.move_to]] - top
     with np.errstate(over="ignore", invalid="ignore"):
-        factor = np.array([np.exp(step) * np.expm1(p.move_score), np.exp(step + p.move_score)])
-    totals, moves = np.zeros(len(weight)), np.zeros(len(p.move_from))
-    edges = np.zeros(sum(m * m for m in p.sizes))
-    parts = tuple(e.reshape(m, m) for e, m in zip(np.split(edges, np.cumsum([m * m for m in p.sizes])[:-1]), p.sizes))
-    few, rest = _by_open_states(p)
-    if not np.isfinite(factor).all():
-        totals[few], totals[rest] = np.nan, np.nan
-        return totals, parts, moves
-    psi, offsets = np.ascontiguousarray(p.psi), np.ascontiguousarray(p.offsets, np.int64)
-    if len(few):
-        between = np.zeros((p.n_states, p.n_states))
-        open_state_sums(
-            psi, offsets.astype(np.uint64), few, weight, _dense_steps(p, E, factor[1]), node, between, totals
-        )
-        _add_steps(p, between, parts, moves)
-    if len(rest):
-        flat, sizes = np.concatenate([e.ravel() for e in E]), np.array(p.sizes, np.uint64)
-        listed = p.move_from.astype(np.uint64), p.move_to.astype(np.uint64), factor
-        joint_sums(psi, offsets, _in_lanes(p, rest), weight, sizes, flat, *listed, node, edges, moves, totals)
-    totals += sum(tops) * np.maximum(np.diff(p.offsets) - 1, 0)
-    return totals, parts, moves
+        return np.array([np.exp(step) * np.expm1(p.move_score), np.exp(step + p.move_score)])
 
 
 def _dense_steps(p: JointPotentials, E: list[np.ndarray], moves: np.ndarray) -> np.ndarray:
@@ -151,53 +136,25 @@ def _dense_steps(p: JointPotentials, E: list[np.ndarray], moves: np.ndarray) -> 
 def _by_open_states(p: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the chains that leave few joint states open, and of the others; empty chains are in neither."""
     filled = np.flatnonzero(np.diff(p.offsets) > 0)
-    if not len(filled):
-        return filled, filled
-    if p.psi.min() > -np.inf and p.n_states > DENSER * sum(p.sizes):
-        return filled[:0].astype(np.uint64), filled
+    if not len(filled) or (p.psi.min() > -np.inf and p.n_states > DENSER * sum(p.sizes)):
+        return filled[:0], filled
     opened = np.count_nonzero(p.psi > -np.inf, axis=1).astype(np.float64)
-    pairs = opened[1:] * opened[:-1]
-    sums = np.concatenate([[0.0, 0.0], np.cumsum(pairs)])
+    sums = np.concatenate([[0.0, 0.0], np.cumsum(opened[1:] * opened[:-1])])
     first, last = p.offsets[filled], p.offsets[filled + 1]
     dense = sums[last] - sums[first + 1]  # products of neighbors within a chain
     few = dense < DENSER * (last - first) * p.n_states * sum(p.sizes)
-    return filled[few].astype(np.uint64), filled[~few]
+    return filled[few], filled[~few]
 
 
-def _in_lanes(p: JointPotentials, chains: np.ndarray) -> np.ndarray:
+def _in_lanes(chains: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Chains of similar length in rows of eight, (n, 8), the longest first; -1 where the last row has none."""
-    lanes = int(LANES)
-    ordered = chains[np.argsort(-np.diff(p.offsets)[chains], kind="stable")]
-    padded = np.full(-(-len(ordered) // lanes) * lanes, -1, np.int64)
-    padded[: len(ordered)] = ordered
-    return padded.reshape(-1, lanes)
+    ordered = chains[np.argsort(-lengths[chains], kind="stable")]
+    return np.pad(ordered, (0, -len(ordered) % int(LANES)), constant_values=-1).reshape(-1, int(LANES))
 
 
-def _add_steps(p: JointPotentials, between: np.ndarray, edges: tuple[np.ndarray, ...], moves: np.ndarray) -> None:
+def _add_steps(p: JointPotentials, between: np.ndarray, sums: JointSums) -> None:
     """Add expected steps between joint states (S, S) to the tasks' transitions and the listed moves."""
-    moves += between[p.move_from, p.move_to]
-    for labels, m, out in zip(p.task_labels, p.sizes, edges):
+    sums.moves[:] += between[p.move_from, p.move_to]
+    for labels, m, out in zip(p.task_labels, p.sizes, sums.edges):
         own = labels[:, None] == np.arange(m)
         out += own.T @ between @ own
-
-
-def _dense(
-    p: JointPotentials,
-    i: int,
-    weight: float,
-    node: np.ndarray,
-    edges: tuple[np.ndarray, ...],
-    moves: np.ndarray,
-    totals: np.ndarray,
-) -> None:
-    sums = forward_backward(p.chain(i), edges=True)
-    totals[i] = sums.log_partition
-    node[int(p.offsets[i]) : int(p.offsets[i + 1])] = sums.node
-    if sums.edge is None or not len(sums.edge):
-        return
-    _add_steps(p, weight * sums.edge.sum(axis=0), edges, moves)
-
-
-def _top(scores: np.ndarray) -> float:
-    finite = scores[np.isfinite(scores)]
-    return float(finite.max()) if finite.size else 0.0

@@ -54,8 +54,7 @@ def test_value_by_enumeration_and_gradient_by_differences(sparse, all_states):
     likelihood = SegmentLikelihood(model, data, gold, matches, l2=0.3, sample_weight=weight)
     value, gradient = likelihood.value_and_gradient(theta)
     expected = 0.15 * theta @ theta
-    for i in range(len(data)):
-        p = model.potentials(theta, data, i, matches)
+    for i, p in enumerate(model.potentials(theta, data, matches)):
         total = np.logaddexp.reduce([score for *_, score in enumerate_segmentations(p)])
         tokens = slice(data.offsets[i], data.offsets[i + 1])
         mine = Segmentation(gold.opens[tokens], gold.labels[tokens])

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -261,15 +262,18 @@ class SegmentModel:
         return self.pullback(counts, sequences, rows, matches)
 
     def potentials(
-        self, theta: np.ndarray, sequences: Sequences, i: int, matches: SpanMatches | None = None
-    ) -> SegmentPotentials:
-        """Potentials of sequence ``i``; ``matches`` are those of all sequences."""
-        first, last = int(sequences.offsets[i]), int(sequences.offsets[i + 1])
-        here = (matches or SpanMatches.none()).within(first, last)
-        one = sequences[i]
-        parts = self.parts(theta, one, csr_rows(one.entries, 0, one.n_tokens), here)
-        spans = Spans(here.end - here.length + 1, here.length, parts.span)
-        return SegmentPotentials(parts.token, parts.first, parts.last, parts.length, parts.pairwise, spans)
+        self, theta: np.ndarray, sequences: Sequences, matches: SpanMatches | None = None
+    ) -> list[SegmentPotentials]:
+        """Potentials of each sequence; ``matches`` are those of all of them."""
+        matches = matches or SpanMatches.none()
+        parts = self.parts(theta, sequences, csr_rows(sequences.entries, 0, sequences.n_tokens), matches)
+        found = []
+        for first, last in pairwise(sequences.offsets.tolist()):
+            own = matches.within(first, last)
+            spans = Spans(own.end - own.length + 1, own.length, parts.span[slice(*parts.span_ptr[[first, last]])])
+            token, begin, end = (array[first:last] for array in parts[:3])
+            found.append(SegmentPotentials(token, begin, end, parts.length, parts.pairwise, spans))
+        return found
 
     def check_gold(self, gold: Segmentation) -> None:
         """Raise if a training segment is longer than the model can say."""

@@ -9,7 +9,6 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.segments.answers import SegmentDecoder
 from rulefield.estimators.segments.coding import SegmentData
 from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.problem.chain import ChainPotentials
@@ -122,7 +121,7 @@ class SegmentFamily(Family):
         """Return the potentials of all sequences by the model of a fold; what it never saw scores as its worst."""
         place = {kind: i for i, kind in enumerate(self.crf.classes_)}
         column = np.array([place[kind] for kind in fold.classes_])
-        longest, found = self.crf.model_.longest, SegmentDecoder(fold.model_, fold.theta_).potentials(data)
+        longest, found = self.crf.model_.longest, fold.model_.potentials(fold.theta_, *data)
         if len(column) == len(place) and (fold.model_.longest >= longest).all():
             return [*found]
         return [_widened_segments(p, column, longest, self.crf._coder.allowed) for p in found]

@@ -23,69 +23,8 @@ from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel
 from rulefield.parallel import in_threads, shard_bounds
-from rulefield.problem.segments import SegmentParts, SegmentPotentials, SegmentProblem, Spans
+from rulefield.problem.segments import SegmentParts, SegmentProblem
 from rulefield.rules import RuleCompiler
-
-
-class SegmentDecoder:
-    """Inference with the weights ``theta`` of a semi-Markov model, without rules."""
-
-    def __init__(self, model: SegmentModel, theta: np.ndarray, n_jobs: int = 1):
-        self.model, self.theta, self.n_jobs = model, theta, n_jobs
-
-    def best(self, data: SegmentData) -> tuple[Segmentation, np.ndarray]:
-        """Return the best segments of all sequences and their scores, ``-inf`` if there are none."""
-        found = in_threads(self._best, self._runs(data), self.n_jobs)
-        opens, labels, scores = (np.concatenate(parts) for parts in zip(*found))
-        return Segmentation(opens, labels), scores
-
-    def marginals(self, data: SegmentData) -> np.ndarray:
-        """Return the probability that a token lies in a segment of each type, (n_tokens, n_types)."""
-        return np.concatenate(in_threads(lambda run: self._sums(run, True)[0].token, self._runs(data), self.n_jobs))
-
-    def potentials(self, data: SegmentData) -> list[SegmentPotentials]:
-        """Return the potentials of each sequence."""
-        parts, offsets = self._parts(data), data.sequences.offsets.tolist()
-        found = []
-        for first, last in pairwise(offsets):
-            own = data.matches.within(first, last)
-            spans = Spans(own.end - own.length + 1, own.length, parts.span[slice(*parts.span_ptr[[first, last]])])
-            token, begin, end = (array[first:last] for array in (parts.token, parts.first, parts.last))
-            found.append(SegmentPotentials(token, begin, end, parts.length, parts.pairwise, spans))
-        return found
-
-    def log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
-        """Return the log-probability of each sequence's segments, (n_sequences,)."""
-        totals = np.concatenate(in_threads(lambda run: self._sums(run, False)[1], self._runs(data), self.n_jobs))
-        ends = pairwise(data.sequences.offsets.tolist())
-        cut = [Segmentation(gold.opens[first:last], gold.labels[first:last]) for first, last in ends]
-        scores = [p.score(own.lengths, own.labels[own.starts]) for p, own in zip(self.potentials(data), cut)]
-        return np.array(scores) - totals
-
-    def _best(self, data: SegmentData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        n = data.sequences.n_tokens
-        opens, labels, scores = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.empty(len(data.sequences))
-        best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, labels, scores)
-        return opens, labels, scores
-
-    def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray]:
-        """Return expected parts (zeros unless ``marginals``) and log partition functions."""
-        parts, totals = self._parts(data), np.empty(len(data.sequences))
-        counts = parts.zeros() if marginals else parts._replace(token=parts.token[:0])
-        segment_sums_batch(as_roles(parts), data.sequences.offsets, np.ones(len(totals)), counts, totals)
-        return counts, totals
-
-    def _parts(self, data: SegmentData) -> SegmentParts:
-        rows = csr_rows(data.sequences.entries, 0, data.sequences.n_tokens)
-        return self.model.parts(self.theta, data.sequences, rows, data.matches)
-
-    def _runs(self, data: SegmentData) -> Iterator[SegmentData]:
-        """Cut the input into runs of sequences whose scores fit into little memory; at least one, perhaps empty."""
-        sequences = data.sequences
-        bounds = shard_bounds(sequences.lengths, self.model.n_labels).astype(np.int64).tolist()
-        for a, b in pairwise(bounds if len(bounds) > 1 else [0, 0]):
-            tokens = int(sequences.offsets[a]), int(sequences.offsets[b])
-            yield SegmentData(sequences[a:b], data.matches.within(*tokens))
 
 
 class SegmentAnswers(Answers[SegmentProblem]):
@@ -96,8 +35,10 @@ class SegmentAnswers(Answers[SegmentProblem]):
         "the known labels and the longest segments forbid all; correct them, or fit with a larger max_length"
     )
 
-    def __init__(self, decoder: SegmentDecoder, coder: SegmentCoder, rules: list[Any], relax: bool, n_jobs: int):
-        self.decoder, self.coder, self.rules = decoder, coder, rules
+    def __init__(
+        self, model: SegmentModel, theta: np.ndarray, coder: SegmentCoder, rules: list[Any], relax: bool, n_jobs: int
+    ):
+        self.model, self.theta, self.coder, self.rules = model, theta, coder, rules
         self.relax, self.n_jobs = relax, n_jobs
         self._by_number = object_array(coder.labels)
 
@@ -109,7 +50,7 @@ class SegmentAnswers(Answers[SegmentProblem]):
     def problem(self, batch: Batch, i: int) -> SegmentProblem:
         """Return the potentials and compiled rules of sequence ``i``."""
         if batch.potentials is None:
-            batch.potentials = self.decoder.potentials(batch.data)
+            batch.potentials = self.model.potentials(self.theta, *batch.data)
         allowed = None if batch.allowed is None else batch.allowed[slice(*batch.sequences.offsets[i : i + 2])]
         tokens = batch.tokens[i] if self.compiler.reads_tokens else batch.lengths[i]
         return SegmentProblem(batch.potentials[i], self.coder.spelling, self.compiler(tokens), allowed)
@@ -143,13 +84,51 @@ class SegmentAnswers(Answers[SegmentProblem]):
         """Return the labels of the best segmentations, if nothing restricts them."""
         if self._is_restricted(batch):
             return [None] * len(batch)
-        best, scores = self.decoder.best(batch.data)
-        rows = zip(batch.cut(best.opens), batch.cut(best.labels), scores.tolist())
+        found = in_threads(self._best, self._runs(batch.data), self.n_jobs)
+        opens, types, scores = (np.concatenate(parts) for parts in zip(*found))
+        rows = zip(batch.cut(opens), batch.cut(types), scores.tolist())
         return [self.coder.spelling.write(opens, types) if score > -np.inf else None for opens, types, score in rows]
 
     def quick_marginals(self, batch: Batch) -> np.ndarray | None:
         """Return the probabilities of types at all tokens, if nothing restricts them."""
-        return None if self._is_restricted(batch) else self.decoder.marginals(batch.data)
+        if self._is_restricted(batch):
+            return None
+        found = in_threads(lambda run: self._sums(run, True)[0].token, self._runs(batch.data), self.n_jobs)
+        return np.concatenate(found)
+
+    def log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
+        """Return the log-probability of each sequence's segments without rules, (n_sequences,)."""
+        totals = np.concatenate(in_threads(lambda run: self._sums(run, False)[1], self._runs(data), self.n_jobs))
+        ends = pairwise(data.sequences.offsets.tolist())
+        cut = [Segmentation(gold.opens[first:last], gold.labels[first:last]) for first, last in ends]
+        potentials = self.model.potentials(self.theta, *data)
+        return np.array([p.score(own.lengths, own.labels[own.starts]) for p, own in zip(potentials, cut)]) - totals
+
+    def _best(self, data: SegmentData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return where the best segments open, their types, and the scores of sequences, ``-inf`` if there are none."""
+        n = data.sequences.n_tokens
+        opens, types, scores = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.empty(len(data.sequences))
+        best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, types, scores)
+        return opens, types, scores
+
+    def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray]:
+        """Return expected parts (zeros unless ``marginals``) and log partition functions."""
+        parts, totals = self._parts(data), np.empty(len(data.sequences))
+        counts = parts.zeros() if marginals else parts._replace(token=parts.token[:0])
+        segment_sums_batch(as_roles(parts), data.sequences.offsets, np.ones(len(totals)), counts, totals)
+        return counts, totals
+
+    def _parts(self, data: SegmentData) -> SegmentParts:
+        rows = csr_rows(data.sequences.entries, 0, data.sequences.n_tokens)
+        return self.model.parts(self.theta, data.sequences, rows, data.matches)
+
+    def _runs(self, data: SegmentData) -> Iterator[SegmentData]:
+        """Cut the input into runs of sequences whose scores fit into little memory; at least one, perhaps empty."""
+        sequences = data.sequences
+        bounds = shard_bounds(sequences.lengths, self.model.n_labels).astype(np.int64).tolist()
+        for a, b in pairwise(bounds if len(bounds) > 1 else [0, 0]):
+            tokens = int(sequences.offsets[a]), int(sequences.offsets[b])
+            yield SegmentData(sequences[a:b], data.matches.within(*tokens))
 
     def _is_restricted(self, batch: Batch) -> bool:
         return bool(self.rules) or batch.allowed is not None

@@ -228,7 +228,7 @@ class SegmentCRF(SequenceEstimator):
         """Return the log-probability of the segments of each sequence, (n_sequences,); rules play no part."""
         answers, batch = self._asked(X, [], None)
         labels = LabelEncoder().set_classes(self._coder.classes).encode(y, batch.sequences.lengths)
-        return answers.decoder.log_likelihood(batch.data, self._coder.encode(labels))
+        return answers.log_likelihood(batch.data, self._coder.encode(labels))
 
     # --- the family: what the base asks of a semi-Markov model ------------------------------------
 
@@ -246,10 +246,9 @@ class SegmentCRF(SequenceEstimator):
         return self._coder.possible(LabelEncoder().set_classes(self._coder.words).encode(rows, lengths))
 
     def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> "SegmentAnswers":
-        from rulefield.estimators.segments.answers import SegmentAnswers, SegmentDecoder  # loads rules and engines
+        from rulefield.estimators.segments.answers import SegmentAnswers  # loads rules and engines
 
-        decoder = SegmentDecoder(self.model_, self.theta_, n_jobs)
-        return SegmentAnswers(decoder, self._coder, rules, on_infeasible == "relax", n_jobs)
+        return SegmentAnswers(self.model_, self.theta_, self._coder, rules, on_infeasible == "relax", n_jobs)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
         return explain_segments(self.model_, self.theta_, self.classes_.tolist(), self._encoder.names, top)

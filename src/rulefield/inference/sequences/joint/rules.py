@@ -78,7 +78,7 @@ def full_price(problem: JointProblem, rule: CompiledRule) -> tuple[np.ndarray, f
     For all labelings weight x (tally - bound), summed over counters, is at most what the rule costs (Soft-DD with its
     duals at their caps), and no less if no tally is below its bound.
     """
-    amounts = sum(_by_token(counter.tally, rule) for counter in rule.counters)
+    amounts = sum((_by_token(counter.tally, rule) for counter in rule.counters), np.zeros(1))
     bound = sum(counter.bound for counter in rule.counters)
     return rule.weight * amounts[:, problem.letters[rule.rule]], rule.weight * bound
 

@@ -4,8 +4,7 @@ import gzip
 
 import pytest
 
-from rulefield.data.source import Source
-from rulefield.data.unpacking import ALWAYS_UNPACKED
+from rulefield.data.source import ALWAYS_UNPACKED, Source
 from rulefield.exceptions import InputError
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rulefield as rf
 from rulefield.encode.cues import citation_cues
 from rulefield.encode.tokens import TokenFeatures
 
@@ -56,9 +57,11 @@ def test_marks_are_added_to_the_other_features(words):
         assert len(features) - len(without) in (5, 6)
 
 
-def test_marks_survive_a_file():
-    features = TokenFeatures(marks=True)
-    assert TokenFeatures.from_config(features.to_config()).transform([["a."]]) == features.transform([["a."]])
+def test_marks_and_lexicons_survive_a_file(tmp_path):
+    features = TokenFeatures(marks=True, lexicons={"name": {"ada", "alan"}})
+    rf.ChainCRF(features=features, max_iter=2).fit([["Ada", "b."]], [["x", "y"]]).save(tmp_path / "m.rf")
+    again = rf.load(tmp_path / "m.rf").features
+    assert again.transform([["a.", "Alan"]]) == features.transform([["a.", "Alan"]])
 
 
 def test_cues_are_words_that_a_lexicon_takes():

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from rulefield.exceptions import InputError
 from rulefield.metrics import text_span_f1
 from rulefield.outputs import write_whole
 
-SETS = {"citations": make_citations, "addresses": make_addresses}
+SETS: dict[str, Callable[..., Any]] = {"citations": make_citations, "addresses": make_addresses}
 NOISE = 0.25
 """How damaged the texts are, from 0 to 1."""
 

@@ -5,14 +5,18 @@ import io
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from rulefield.data.unpacking import Unpacked
 from rulefield.exceptions import InputError
 
 STANDARD = "-"
+MOST_UNPACKED = 100
+"""How many times its size a compressed file may unpack to, beyond :data:`ALWAYS_UNPACKED` bytes."""
+ALWAYS_UNPACKED = 1 << 24
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -74,3 +78,43 @@ class Source:
         if isinstance(error, LookupError):
             return InputError(f"there is no encoding {self.encoding!r}; try utf-8, latin-1 or cp1252.")
         return InputError(f"{self.place} is not a whole gzip file: {error}.")
+
+
+class Unpacked(gzip.GzipFile):
+    """A compressed file that is refused if it unpacks to more than a text would: a bomb fills no memory.
+
+    It is unpacked once to count, before a reader makes many times as much of its first megabytes.
+    """
+
+    def __init__(self, path: Path):
+        super().__init__(path, "rb")
+        self._path = path
+        most = max(ALWAYS_UNPACKED, MOST_UNPACKED * path.stat().st_size)
+        self._left = most
+        with suppress(gzip.BadGzipFile, EOFError, zlib.error):  # its reader will see that, and say so
+            while self.read1(_PIECE):
+                pass
+        self.rewind()
+        self._left = most
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read so many bytes, or all of them, piece by piece, so that a bomb is seen before it is unpacked."""
+        if size is not None and size >= 0:
+            return self._counted(super().read(size))
+        pieces = []
+        while piece := self.read1(_PIECE):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read some bytes (what a text reader calls)."""
+        return self._counted(super().read1(size))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise InputError(
+                f"{str(self._path)!r} unpacks to more than {MOST_UNPACKED} times its size; unpack it yourself and give "
+                "the plain file, if that is meant."
+            )
+        return data

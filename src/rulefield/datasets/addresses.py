@@ -1,31 +1,19 @@
 """US postal addresses, made up: boxes, highways, units, towns that are also streets, noise."""
 
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from rulefield.datasets import words as w
 from rulefield.datasets.draw import Draw, add_noise
-from rulefield.datasets.messy import Spans, messy_texts
+from rulefield.datasets.messy import messy_texts
 from rulefield.datasets.tagged import label_tagged
 from rulefield.exceptions import InputError
 
 
-@overload
-def make_addresses(
-    n: int = ..., seed: int = ..., *, noise: float = ..., messy: Literal[False] = ..., plain: bool = ...
-) -> tuple[list[list[str]], list[list[str]]]: ...
-
-
-@overload
-def make_addresses(
-    n: int = ..., seed: int = ..., *, noise: float = ..., messy: Literal[True], plain: bool = ...
-) -> tuple[list[str], list[Spans]]: ...
-
-
 def make_addresses(
     n: int = 100, seed: int = 0, *, noise: float = 0.2, messy: bool = False, plain: bool = False
-) -> Any:
+) -> tuple[list[Any], list[Any]]:
     """Make up tagged US addresses.
 
     Parameters

@@ -1,49 +1,33 @@
 """Citations, made up: many styles, missing fields, confusable words, noise; flat or hierarchical labels."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from rulefield.datasets.citation_parts import CitationParts
 from rulefield.datasets.draw import Draw, add_noise
-from rulefield.datasets.messy import Spans, messy_texts
+from rulefield.datasets.messy import messy_texts
 from rulefield.datasets.tagged import label_tagged
 from rulefield.exceptions import InputError
 
 KINDS = {"article": 0.34, "inproceedings": 0.34, "book": 0.1, "chapter": 0.08, "report": 0.09, "draft": 0.05}
 
 
-@overload
-def make_citations(
-    n: int = ..., seed: int = ..., *, hierarchical: bool = ..., noise: float = ..., messy: Literal[False] = ...
-) -> tuple[list[list[str]], list[list[str]]]: ...
-
-
-@overload
-def make_citations(
-    n: int = ..., seed: int = ..., *, hierarchical: bool = ..., noise: float = ..., messy: Literal[True]
-) -> tuple[list[str], list[Spans]]: ...
-
-
 def make_citations(
     n: int = 100, seed: int = 0, *, hierarchical: bool = False, noise: float = 0.2, messy: bool = False
-) -> Any:
+) -> tuple[list[Any], list[Any]]:
     """Make up tagged citations.
 
     Parameters
     ----------
-    n : int
-        How many.
-    seed : int
-        The same seed gives the same citations.
     hierarchical : bool
         Labels are paths, ``I-authors/B-person/B-last``, not fields, ``I-author``.
     noise : float, from 0 to 1
         How often punctuation is lost, markers such as "In" and "pp." are missing, letters are swapped, fields
         stand in an unusual place.
-    messy : bool
-        Make texts and spans of characters, as :func:`~rulefield.datasets.make_addresses` does.
+    n, seed, messy
+        As in :func:`~rulefield.datasets.make_addresses`.
 
     Returns
     -------

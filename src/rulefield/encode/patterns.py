@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
+from string import ascii_letters
 
 from rulefield.regexes import limited
 
@@ -109,13 +110,10 @@ _LONG_WORDS = frozenset(word for table in _TABLES for word in table.split("|"))
 _SHORT_WORD = 5  # the longest alternative that is no plain word, l.l.c, beside directions
 MONTH_BEGINS = frozenset(MONTHS.split("|"))
 
-# For descriptions of many words at once (:mod:`rulefield.encode.keyed.letters`).
 LISTED_WORDS = _LONG_WORDS | frozenset(
     "av ave llc n e s w ne nw se sw north south northeast northwest southeast southwest east west po".split()
 )
 """All words of letters alone that a class lists, in lower case."""
-ALIKE_OTHERS = frozenset("İıſ\u212a")
-"""Signs beyond ASCII that patterns without case take for a letter of ASCII."""
 
 
 def _open_gates(core: str) -> tuple[bool, ...]:
@@ -144,7 +142,6 @@ class TokenClasses:
         self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
         self.behind: dict[tuple[bool, ...], list[tuple[str, Callable[[str], object]]]] = {}
         self.memory: dict[str, list[str]] = {}
-        self.numbers: dict[str, list[str]] = {}
         self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
 
     def __call__(self, token: str) -> list[str]:
@@ -153,17 +150,9 @@ class TokenClasses:
         if found is None:
             if len(self.memory) >= REMEMBERED:
                 self.memory.clear()
-            found = self.memory[token] = self._of_number(token) if token.isdecimal() else self._of(token)
-        return found
-
-    def _of_number(self, token: str) -> list[str]:
-        """Classes of a run of digits, which follow from its length and from how a year would begin; there are many."""
-        if self.extra or not token.isascii():
-            return self._of(token)
-        alike = token[:2] + "0" * (len(token) - 2)
-        found = self.numbers.get(alike)
-        if found is None:
-            found = self.numbers[alike] = self._of(alike)
+            alike = token if self.extra else stand_in(token)
+            found = self.memory.get(alike) or self._of(alike)
+            self.memory[token] = self.memory[alike] = found
         return found
 
     def _of(self, token: str) -> list[str]:
@@ -179,6 +168,23 @@ class TokenClasses:
         if found is None:
             found = self.behind[open_] = [(name, p.fullmatch) for name, p, gate in self.inner if open_[gate]]
         return found
+
+
+_CASES = str.maketrans(ascii_letters, "b" * 26 + "B" * 26)
+_VOWEL = re.compile(r"[AEIOUYaeiouy]")
+
+
+def stand_in(token: str) -> str:
+    """Return a token of the same classes that stands for many: digits, or letters that no class lists."""
+    if not token.isascii():
+        return token
+    if token.isdecimal():  # its length counts, and how a year would begin
+        return token[:2] + "0" * (len(token) - 2)
+    low = token.lower()
+    if not token.isalpha() or low in LISTED_WORDS or low[:3] in MONTH_BEGINS or not token.strip("IVXLC"):
+        return token
+    made = token.translate(_CASES)  # case counts, and whether there is a vowel
+    return made[:-1] + ("A" if made[-1] == "B" else "a") if _VOWEL.search(token) else made
 
 
 def without_edges(token: str, before: re.Pattern[str], behind: re.Pattern[str]) -> str:
@@ -204,7 +210,12 @@ def shape(token: str) -> str:
     return "".join(("X" if c.isupper() else "x") if c.isalpha() and not c.isascii() else c for c in made)
 
 
-@lru_cache(maxsize=REMEMBERED)
 def short_shape(token: str) -> str:
     """Shape with runs shortened to one sign: ``Washington,`` is ``Xx,``."""
-    return "".join(sign for sign, _ in groupby(shape(token)))
+    return without_runs(shape(token))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def without_runs(outline: str) -> str:
+    """Return a shape with runs shortened to one sign."""
+    return "".join(sign for sign, _ in groupby(outline))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ Kind = tuple[str, tuple[str, ...], tuple[str, ...]]
 """Short shape, classes and further columns of a token."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TokenFeatures(TransformerMixin, Estimator):
     """Turn tokens into lists of feature strings.
 
@@ -64,30 +66,16 @@ class TokenFeatures(TransformerMixin, Estimator):
     [[['bias', '0:w=Ada', '0:l=ada']]]
     """
 
-    def __init__(
-        self,
-        *,
-        word: bool = True,
-        lower: bool = True,
-        shapes: bool = True,
-        affixes: int = 4,
-        window: int = 2,
-        bigrams: bool = False,
-        position: bool = True,
-        classes: bool | Mapping[str, str] = True,
-        lexicons: Mapping[str, Iterable[str]] | None = None,
-        marks: bool = False,
-    ):
-        self.word = word
-        self.lower = lower
-        self.shapes = shapes
-        self.affixes = affixes
-        self.window = window
-        self.bigrams = bigrams
-        self.position = position
-        self.classes = classes
-        self.lexicons = lexicons
-        self.marks = marks
+    word: bool = True
+    lower: bool = True
+    shapes: bool = True
+    affixes: int = 4
+    window: int = 2
+    bigrams: bool = False
+    position: bool = True
+    classes: bool | Mapping[str, str] = True
+    lexicons: Mapping[str, Iterable[str]] | None = None
+    marks: bool = False
 
     def fit(self, X: Any, y: Any = None) -> "TokenFeatures":
         """Check the parameters; there is nothing to learn."""
@@ -98,18 +86,6 @@ class TokenFeatures(TransformerMixin, Estimator):
         """Features of every token of every sequence."""
         describe = self._current()
         return [describe(tokens, i) for i, tokens in enumerate(X)]
-
-    def to_config(self) -> dict[str, Any]:
-        """Parameters as JSON can hold them."""
-        params = self.get_params(deep=False)
-        if self.lexicons:
-            params["lexicons"] = {name: sorted(words) for name, words in self.lexicons.items()}
-        return params
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "TokenFeatures":
-        """Undo :meth:`to_config`."""
-        return cls(**config)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -303,9 +279,13 @@ def word_of(token: Any, sequence: int, t: int) -> str:
 _NO_LETTERS = re.compile(r"\W+")
 
 
-@lru_cache(maxsize=_CACHE_LIMIT)
 def bare(word: str) -> str:
     """Lower case, without punctuation around it (unless there is nothing else)."""
+    return word.lower() if word.isalnum() else _without_punctuation(word)
+
+
+@lru_cache(maxsize=_CACHE_LIMIT)
+def _without_punctuation(word: str) -> str:
     return without_edges(word, _NO_LETTERS, _NO_LETTERS).lower() or word.lower()
 
 

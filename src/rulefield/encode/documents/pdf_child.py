@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import Any
 
 THIN = 3.0  # points: a rectangle that is thinner is a ruled line
-MOST_TIMES, ALWAYS_UNPACKED = 100, 1 << 24  # as :mod:`rulefield.data.unpacking`
+MOST_TIMES, ALWAYS_UNPACKED = 100, 1 << 24  # as :mod:`rulefield.data.source`
 
 
 class TooMuchError(BaseException):

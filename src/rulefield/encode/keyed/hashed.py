@@ -1,14 +1,16 @@
 """Hashed features: as many columns as there are buckets, whatever is met; no names are kept."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from rulefield.encode.feature_dicts import DictReader
+from rulefield.encode.features import DictReader
 from rulefield.encode.vocabulary import Buckets
 from rulefield.scikit import Estimator, TransformerMixin
 
 
+@dataclass(eq=False, repr=False)
 class HashedFeatures(TransformerMixin, Estimator):
     """Features in a fixed number of buckets: memory that does not grow with the vocabulary.
 
@@ -31,9 +33,8 @@ class HashedFeatures(TransformerMixin, Estimator):
     1024
     """
 
-    def __init__(self, features: Any = None, *, hash_bits: int = 20):
-        self.features = features
-        self.hash_bits = hash_bits
+    features: Any = None
+    hash_bits: int = field(default=20, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> "HashedFeatures":
         """Check the parameters, and let ``features`` learn where they do."""

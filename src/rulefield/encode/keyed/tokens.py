@@ -11,11 +11,11 @@ import numpy as np
 
 from rulefield.data.cut_texts import CutTexts
 from rulefield.data.sequences import offsets_of
-from rulefield.encode.keyed.letters import spelled
-from rulefield.encode.patterns import LISTED_WORDS, MONTH_BEGINS
+from rulefield.encode.patterns import shape, without_runs
 from rulefield.encode.tokens import (
     Describer,
     TokenFeatures,
+    bare,
     phrase_features,
     phrase_masks,
     position_features,
@@ -94,7 +94,6 @@ class TokenKeys:
         self._lows, self._shorts = Vocabulary("<>"), Vocabulary("<>")
         self._kinds = NumberedThings()
         self._plain = np.zeros(0, np.int64)  # types of the plain tokens with these spellings; -1: not met as such
-        self._by_case: dict[int, tuple[str, ...]] = {}
         self._word, self._low, self._shape, self._short, self._kind = (np.zeros(0, np.int64) for _ in range(5))
         self._begins, self._ends = (np.zeros(0, np.int64) for _ in range(2))
 
@@ -223,10 +222,12 @@ class TokenKeys:
 
     def _describe(self, tokens: list[Any]) -> None:
         words = [token if isinstance(token, str) else token[0] for token in tokens]
-        low, shapes, short, cases = spelled(words)
-        classes = self._classes(words, low, cases.tolist())
+        classes = self.describer.classes
+        low, shapes = list(map(bare, words)), list(map(shape, words))
+        short = list(map(without_runs, shapes))
+        listed = [tuple(classes(word)) for word in words] if classes is not None else repeat(())
         columns = (() if isinstance(token, str) else token[1:] for token in tokens)
-        kinds = list(map(self._kinds.__getitem__, zip(short, classes, columns)))
+        kinds = list(map(self._kinds.__getitem__, zip(short, listed, columns)))
         self._word = _longer(self._word, self._spellings.add(words))
         self._low = _longer(self._low, self._lows.add(low))
         self._shape = _longer(self._shape, self._shapes.add(shapes))
@@ -235,23 +236,6 @@ class TokenKeys:
         masks = list(map(phrase_masks, low))
         self._begins = _longer(self._begins, [mask.begin for mask in masks])
         self._ends = _longer(self._ends, [mask.end for mask in masks])
-
-    def _classes(self, words: list[str], low: list[str], cases: list[int]) -> Iterable[tuple[str, ...]]:
-        """Classes of words; words of letters alone that no class lists share the classes of the first one of their case."""
-        classes = self.describer.classes
-        if classes is None:
-            return repeat(())
-        if classes.extra:
-            return [tuple(classes(word)) for word in words]
-        rows, by_case = [], self._by_case
-        for word, small, case in zip(words, low, cases):
-            if case < 0 or small in LISTED_WORDS or small[:3] in MONTH_BEGINS:
-                rows.append(tuple(classes(word)))
-                continue
-            if case not in by_case:
-                by_case[case] = tuple(classes(word))
-            rows.append(by_case[case])
-        return rows
 
 
 _WHAT = {

@@ -64,7 +64,7 @@ def documents():
 def written(name):
     """Files of one format, unaltered: bytes by name inside a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / NAMES.get(name, "a.jsonl")
+        path = Path(folder) / ("folder" if name == "brat" else NAMES.get(name, "a.jsonl"))
         write_documents(documents(), path, name)
         return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
 
@@ -83,9 +83,10 @@ def altered_format(rng):
             path = Path(folder) / inside
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
+        given = path.parent if name == "brat" else path
         try:
-            found = list(read_documents(path, name if rng.random() < 0.5 else "auto"))
-            write_documents(found, Path(folder) / "out.x", other)
+            found = list(read_documents(given, name if rng.random() < 0.5 else "auto"))
+            write_documents(found, Path(folder) / ("out" if other == "brat" else "out.x"), other)
         except RulefieldError:
             return "refused", which
     return "used", which

@@ -19,6 +19,7 @@ FILES = {
     "label-studio": "a.json",
     "prodigy": "a.jsonl",
     "xml": "a.xml",
+    "brat": "folder",
     "conllu": "a.conllu",
     "table": "a.csv",
 }

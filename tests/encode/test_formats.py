@@ -60,11 +60,13 @@ MADE = {
     "prodigy": texts(scores=True),
     "label-studio": texts(scores=True),
     "xml": texts(XML),
+    "brat": texts(labels=st.sampled_from(["name", "date", "élan"])),
     "table": texts(ANY.filter(lambda c: c != "\0")),
     "columns": sentences(always=True).filter(ordinary),
     "conllu": sentences(blanks=True),
 }
 NAMES = {
+    "brat": "folder",
     "table": "t.csv",
     "xml": "t.xml",
     "columns": "t.conll",
@@ -103,7 +105,7 @@ def test_names_that_end_in_gz_are_packed(name, tmp_path):
     ("name", "message"),
     [
         ("t.foo", "--to: .*doccano"),
-        ("t", "--to: .*doccano"),
+        ("t.ann", "name of a folder"),
         ("t.jsonl.gz", "several JSON"),
         ("t.parquet.gz", ".gz out"),
     ],
@@ -251,7 +253,11 @@ def test_a_hash_sign_may_be_a_token_or_begin_a_comment(tmp_path):
     assert list(ColumnFile(Source(str(path)))) == [(2, [["a", "b c"]])]
 
 
-def test_names_of_thousands_of_digits_are_kept_as_text(tmp_path):
+def test_numbers_of_thousands_of_digits_are_refused_or_kept_as_text(tmp_path):
+    (tmp_path / "a.txt").write_text("Ada")
+    (tmp_path / "a.ann").write_text(f"T1\tname 0 {'9' * 5000}\tAda\n")
+    with pytest.raises(InputError, match="a span begins and ends at whole numbers"):
+        list(read_documents(tmp_path))
     named = Document("Ada", (), name="9" * 5000)
     write_documents([named], tmp_path / "b.json", "label-studio")
     assert list(read_documents(tmp_path / "b.json")) == [named]

@@ -231,6 +231,8 @@ def _predict_texts(model: Any, file: str, form: str, output: str, options: Predi
 
 
 def _write_standard(form: Any, documents: Iterator[Document]) -> None:
+    if form.name == "brat":
+        raise InputError("brat keeps texts and labels in a folder of files; name one with --output.")
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"labeled{form.suffixes[0]}"
         form.write(documents, str(path))

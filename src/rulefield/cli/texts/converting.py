@@ -24,18 +24,19 @@ from rulefield.outputs import check_output
     "rulefield convert train.xml tasks.json --to label-studio",
 )
 def convert(
-    source: Annotated[str, typer.Argument(help="File to read.")],
-    target: Annotated[str, typer.Argument(help="File to write.")],
+    source: Annotated[str, typer.Argument(help="File (or brat folder) to read.")],
+    target: Annotated[str, typer.Argument(help="File (or brat folder) to write.")],
     reading: FileOptions,
     to: Annotated[str, typer.Option(help="Format to write; auto: by name.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, CoNLL, tables, ..."""
+    """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, brat, CoNLL, tables, ..."""
     if reading.form == "auto" and is_page_file(source):
         _convert_pages(source, target, quiet)
         return
     written = format_to_write(target, to)
-    check_output(target)
+    if written.name != "brat":
+        check_output(target)
     file = source_of(source, reading)
     counts = [0, 0]
 

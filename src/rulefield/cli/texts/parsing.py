@@ -69,7 +69,7 @@ def parse(
     parser = as_parser(open_model(model, jobs), reading.tokenizer)
     infeasible.prepare(parser.model_)
     work = Parsing(parser, read_rules(rules, parser.model_), spans, infeasible)
-    if source != STANDARD and not Path(source).is_file():
+    if source != STANDARD and not _is_readable(source):
         _refuse_missing(source)
         _show(work._judged("the text", parser.parse(source, rules=work.rules)))
         return
@@ -100,17 +100,25 @@ def _parse_file(work: Parsing, reading: ReadOptions, path: str, output: str) -> 
 
 def _has_a_text_of_its_own(reading: ReadOptions, path: str) -> bool:
     """Whether a file is in a format in which the text of a record is not simply a field of it."""
-    return path.lower().endswith((*_JSON, ".xml", ".conllu")) and text_format(path, reading) not in (
+    if path != STANDARD and Path(path).is_dir():
+        return True
+    return path.lower().endswith((*_JSON, ".xml", ".ann", ".conllu")) and text_format(path, reading) not in (
         None,
         "doccano",
         "prodigy",
     )
 
 
+def _is_readable(source: str) -> bool:
+    """Whether a name is that of a file, or of a folder of brat's texts."""
+    path = Path(source)
+    return bool(source) and (path.is_file() or (path.is_dir() and any(path.glob("*.txt"))))
+
+
 def _refuse_missing(source: str) -> None:
     """Refuse what is neither a file nor a text: nothing, a folder, a name that looks like a file's."""
     if source and Path(source).is_dir():
-        raise InputError(f"{source!r} is a folder; give a file, or a text in quotes.")
+        raise InputError(f"{source!r} is a folder without texts; give a file, or a text in quotes.")
     if not source:
         raise InputError("there is nothing to parse: give a text in quotes, a file, or - for lines as they come.")
     name = source.lower().removesuffix(".gz")

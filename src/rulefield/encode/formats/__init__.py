@@ -6,7 +6,7 @@ from typing import Any
 
 from rulefield.data.documents import Document
 from rulefield.data.source import STANDARD, Source
-from rulefield.encode.formats import columns, conllu, inline_xml, label_studio, tables
+from rulefield.encode.formats import brat, columns, conllu, inline_xml, label_studio, tables
 from rulefield.encode.formats.base import Format, json_records
 from rulefield.encode.formats.json_lines import DOCCANO_FORMAT, PRODIGY_FORMAT
 from rulefield.exceptions import InputError
@@ -18,6 +18,7 @@ FORMATS: dict[str, Format] = {
         PRODIGY_FORMAT,
         DOCCANO_FORMAT,
         inline_xml.FORMAT,
+        brat.FORMAT,
         conllu.FORMAT,
         tables.FORMAT,
         columns.FORMAT,
@@ -39,6 +40,8 @@ def find_format(source: Source, name: str = "auto") -> Format:
             raise InputError(f"format must be auto or one of {', '.join(FORMATS)}; got {name!r}.")
         return FORMATS[name]
     path = source.path.lower().removesuffix(".gz")
+    if Path(source.path).is_dir():
+        return FORMATS["brat"]
     if path.endswith(_JSON):
         return _json_format(source)
     if tables.suffix_is_table(path) and not path.endswith((".tsv", ".tab")):
@@ -116,6 +119,12 @@ def _name_of_target(path: str) -> str:
     suffix = Path(lower).suffix
     if suffix in (".parquet", ".pq") and path.lower().endswith(".gz"):
         raise InputError(f"{suffix} files are packed already; leave .gz out of {path!r}.")
+    if suffix == ".ann":
+        raise InputError(
+            f"brat keeps texts and labels in a folder of files; give the name of a folder, not {path!r}."
+        )
+    if not suffix:
+        return "brat"
     if tables.suffix_is_table(lower):
         return "table"
     found = next((form.name for form in FORMATS.values() if suffix in form.suffixes), None)

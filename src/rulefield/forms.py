@@ -331,15 +331,6 @@ def conforms(value: Any, hint: Any) -> bool:
 
 
 _Test = Callable[[Any], bool]
-_PLAIN: dict[Any, frozenset[type]] = {
-    int: frozenset({int}),
-    float: frozenset({int, float}),
-    str: frozenset({str}),
-    bool: frozenset({bool}),
-    None: frozenset({types.NoneType}),
-    types.NoneType: frozenset({types.NoneType}),
-}
-"""Types that are surely what a hint says: a list that holds no others needs no look at each item."""
 
 
 @cache
@@ -351,13 +342,13 @@ def _test(hint: Any) -> _Test:
     if typing.is_typeddict(hint):
         return _typed_dict_test({key: _test(one) for key, one in typing.get_type_hints(hint).items()})
     if origin in (typing.Union, types.UnionType):
-        plain, options = _plain_types(hint), [_test(option) for option in inner]
-        return lambda value: type(value) in plain or any(option(value) for option in options)
+        options = [_test(option) for option in inner]
+        return lambda value: any(option(value) for option in options)
     if origin is typing.Literal:
         return lambda value: any(value == option and type(value) is type(option) for option in inner)
     if origin in (dict, Mapping):
-        keys, values = _each(inner[0]), _each(inner[1])
-        return lambda value: isinstance(value, dict) and keys(value) and values(value.values())
+        key, item = _test(inner[0]), _test(inner[1])
+        return lambda value: isinstance(value, dict) and all(map(key, value)) and all(map(item, value.values()))
     if origin is tuple and inner[-1] is not Ellipsis:
         tests = [_test(one) for one in inner]
         return lambda value: (
@@ -366,34 +357,14 @@ def _test(hint: Any) -> _Test:
             and all(test(v) for test, v in zip(tests, value))
         )
     if origin in (list, tuple, frozenset):
-        kinds, items = ((list, tuple) if origin is tuple else origin), _each(inner[0])  # JSON has no tuples
-        return lambda value: isinstance(value, kinds) and items(value)
+        kinds, item = ((list, tuple) if origin is tuple else origin), _test(inner[0])  # JSON has no tuples
+        return lambda value: isinstance(value, kinds) and all(map(item, value))
     if hint is None or hint is types.NoneType:
         return lambda value: value is None
     if hint in (int, float):
         numbers = (int, float) if hint is float else int
         return lambda value: isinstance(value, numbers) and not isinstance(value, bool)
     return lambda value: isinstance(value, hint)
-
-
-def _each(hint: Any) -> _Test:
-    """Return the test of all items of a collection."""
-    plain, test = _plain_types(hint), _test(hint)
-    inner = typing.get_args(hint)
-    if typing.get_origin(hint) is tuple and inner[-1] is not Ellipsis:  # a table: column by column
-        columns = [_each(one) for one in inner]
-        return lambda rows: (
-            set(map(type, rows)) <= {list, tuple}
-            and set(map(len, rows)) <= {len(columns)}
-            and all(column(values) for column, values in zip(columns, zip(*rows)))
-        )
-    return lambda values: set(map(type, values)) <= plain or all(map(test, values))
-
-
-def _plain_types(hint: Any) -> frozenset[type]:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return frozenset().union(*map(_plain_types, typing.get_args(hint)))
-    return _PLAIN.get(hint, frozenset()) if isinstance(hint, type | None) else frozenset()
 
 
 def _typed_dict_test(wanted: dict[str, _Test]) -> _Test:

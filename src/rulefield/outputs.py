@@ -154,7 +154,7 @@ def _remove_leftovers(target: Path) -> None:
 
 def _is_left(entry: os.DirEntry[str], machine: str, process: int) -> bool:
     if machine == _machine():
-        return not _runs(process)
+        return not process_runs(process)
     return time.time() - entry.stat().st_mtime > LEFT_SECONDS
 
 
@@ -171,7 +171,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:8]
 
 
-def _runs(process: int) -> bool:
+def process_runs(process: int) -> bool:
     """Whether a process of this machine runs (on Windows, where one cannot ask, a file in use resists removal)."""
     if os.name == "nt":
         return process == os.getpid()

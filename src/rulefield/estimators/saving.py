@@ -4,9 +4,8 @@ Plain values stay as JSON has them. Everything else is a dict with the key ``"$"
 named, never pickled: only those listed here are ever made again, so that opening a file runs no foreign code.
 """
 
-import warnings
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from inspect import get_annotations
@@ -18,7 +17,7 @@ import numpy as np
 from rulefield.data.sequences import is_sparse
 from rulefield.estimators.parameters import Table, check_parameters
 from rulefield.estimators.types import Transformer, as_transformer
-from rulefield.exceptions import ModelFileError, callers_level
+from rulefield.exceptions import ModelFileError
 from rulefield.forms import (
     FileArrays,
     Label,
@@ -217,18 +216,6 @@ def given_or(plain: object, arrays: Mapping[str, np.ndarray], name: str, given: 
     return as_transformer(given[name]) if name == "features" else given[name]
 
 
-def arrays_named(plain: object) -> Iterator[str]:
-    """Names of the arrays that a packed value stands on."""
-    if isinstance(plain, dict):
-        if plain.get(TAG) == "array":
-            yield plain["name"]
-        for item in plain.values():
-            yield from arrays_named(item)
-    elif isinstance(plain, list):
-        for item in plain:
-            yield from arrays_named(item)
-
-
 def _is_known(value: object, table: Mapping[str, str]) -> bool:
     return table.get(type(value).__name__) == type(value).__module__
 
@@ -353,16 +340,13 @@ def _declared_type(cls: type, name: str) -> Any:
 
 # --- estimators -----------------------------------------------------------------------------------
 
-_Metadata = TypedDict(
-    "_Metadata",
-    {
-        "class": str,
-        "params": dict[str, Any],
-        "own_params": dict[str, Any],
-        "attributes": dict[str, Any],
-        "model": dict[str, Any],
-    },
-)
+
+class _Metadata(TypedDict):
+    params: dict[str, Any]
+    attributes: dict[str, Any]
+    model: dict[str, Any]
+
+
 _OPTIONAL = ("n_features_in_", "feature_names_in_")
 """Attributes that a model only has if its X is a table (with names)."""
 
@@ -446,17 +430,20 @@ class SavedModel(Estimator):
     # --- the state as a whole ---------------------------------------------------------------------
 
     def _whole_state(self) -> State:
-        packer = Packer(type(self).__name__)
-        learned = Packer(type(self).__name__, lenient="predictors" in self._given_to_load)
-        owner = self._library_class()
-        own = {} if type(self) is owner else self.get_params(deep=False)
-        names = owner._get_param_names()
-        values = {name: getattr(self, name) for name in names} | self._params_to_save()
+        owner = type(self)
+        if "_kind" not in vars(owner):
+            raise ModelFileError(
+                f"a model file holds the library's own classes, and {owner.__name__} is a subclass; pickle it instead."
+            )
+        packer = Packer(owner.__name__)
+        learned = Packer(owner.__name__, lenient="predictors" in self._given_to_load)
         arrays, model = self._state()
+        values = self.get_params(deep=False) | self._params_to_save()
         metadata = {
-            "class": type(self).__name__,
-            "params": {name: self._pack(packer, name, values[name]) for name in names},
-            "own_params": {name: self._pack(packer, name, value) for name, value in own.items()},
+            "params": {
+                name: pack_or_name(packer, name, value) if name in self._given_to_load else packer.pack(value, name)
+                for name, value in values.items()
+            },
             "attributes": {
                 name: learned.pack(getattr(self, name), name)
                 for name in self._saved
@@ -470,14 +457,6 @@ class SavedModel(Estimator):
         """Return parameters that a file holds otherwise than they are."""
         return {}
 
-    def _pack(self, packer: Packer, name: str, value: object) -> Any:
-        return pack_or_name(packer, name, value) if name in self._given_to_load else packer.pack(value, name)
-
-    @classmethod
-    def _library_class(cls) -> "type[SavedModel]":
-        """Return the class of the library that a user's subclass comes from: the one that names the kind."""
-        return next(c for c in cls.__mro__ if "_kind" in vars(c))
-
     @classmethod
     def _from_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> Self:
         strange = set(given) - set(cls._given_to_load)
@@ -489,43 +468,20 @@ class SavedModel(Estimator):
     @classmethod
     def _read_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], given: dict[str, Any]) -> Self:
         check_typed(metadata, _Metadata, "the metadata")
-        arrays = FileArrays(arrays)
-        owner = cls._library_class()
-        params = cls._unpacked(metadata["params"], arrays, given, owner._get_param_names())
-        if cls is owner:
-            made = cls(**params)
-            if metadata["class"] != cls.__name__:
-                warnings.warn(
-                    f"the file was saved by {metadata['class']}, a subclass; it is opened as a plain {cls.__name__} "
-                    f"({metadata['class']}.load opens it as one).",
-                    UserWarning,
-                    stacklevel=callers_level(),
-                )
-        else:
-            made = cls(**cls._unpacked(metadata["own_params"], arrays, given, cls._get_param_names()))
-            made.__dict__.update(params)
-        if hasattr(cls, "_parameters"):
-            check_parameters(made)
+        arrays, params = FileArrays(arrays), metadata["params"]
+        unknown = set(params) - set(cls._get_param_names())
+        if unknown:
+            raise ModelFileError(f"the file names a parameter {min(unknown)!r} that {cls.__name__} does not have.")
+        model = cls(**{name: given_or(value, arrays, name, given) for name, value in params.items()})
+        check_parameters(model)
         for name in cls._saved:
             if name in metadata["attributes"] or name not in _OPTIONAL:
                 value = unpack(metadata["attributes"][name], arrays)
-                check_attribute(name, value, owner)
-                setattr(made, name, value)
-        made._restore(arrays, metadata["model"], **given)
-        arrays.read.update(arrays_named(metadata["own_params"]))  # a subclass's own, which only that class reads
+                check_attribute(name, value, cls)
+                setattr(model, name, value)
+        model._restore(arrays, metadata["model"], **given)
         arrays.check_nothing_else()
-        return made
-
-    @classmethod
-    def _unpacked(
-        cls, params: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any], known: list[str]
-    ) -> dict[str, Any]:
-        strange = set(params) - set(known)
-        if strange:
-            raise ModelFileError(
-                f"the file names a parameter {sorted(strange)[0]!r} that {cls.__name__} does not have."
-            )
-        return {name: given_or(value, arrays, name, given) for name, value in params.items()}
+        return model
 
 
 _LOADERS = {

@@ -1,5 +1,6 @@
 """What a parser says of one text: fields, spans of characters, probabilities, broken rules."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache, partial
 from json.encoder import encode_basestring_ascii as _quoted
@@ -108,18 +109,6 @@ class Parse:
     """One parsed text.
 
     Its spans are made when they are first asked for; parses of one call share their columns.
-
-    Attributes
-    ----------
-    text : str
-    spans : tuple of ParsedSpan
-        In order of their start.
-    probability : float or None
-        Of the whole labeling, under the model and its rules; None if the text is empty.
-    broken : tuple of BrokenRule
-        Rules that it breaks, with amounts and costs.
-    status : str
-        ``optimal`` (proved), ``bounded`` or ``infeasible``.
     """
 
     __slots__ = ("_readings", "_row", "_spans")
@@ -194,15 +183,7 @@ class Parse:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON can hold it; the cost of a broken hard rule, which is infinite, is None."""
-        spans = [
-            {"start": s.start, "end": s.end, "label": s.label, "text": s.text, "probability": s.probability}
-            for s in self.spans
-        ]
-        broken = [
-            {"rule": b.rule, "amount": b.amount, "cost": b.cost if isfinite(b.cost) else None} for b in self.broken
-        ]
-        whole = {"text": self.text, "fields": self.fields, "spans": spans, "probability": self.probability}
-        return {**whole, "broken": broken, "status": self.status}
+        return json.loads(self.to_json())
 
     def to_json(self) -> str:
         """:meth:`to_dict` as one JSON object, in ASCII."""

@@ -35,7 +35,7 @@ from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import restricted
 from rulefield.models.pairs import SeenWeights, seen_weights
-from rulefield.outputs import whole_file
+from rulefield.outputs import process_runs, whole_file
 from rulefield.parallel import Threads, Workers
 
 MODEL = "model"
@@ -251,7 +251,7 @@ def scratch_folder(folder: Path) -> Iterator[str]:
     host = "".join(c if c.isalnum() else "_" for c in socket.gethostname())
     for old in folder.glob(f"{SCRATCH}{host}-*"):
         process = old.name.split("-")[2]
-        if process.isdigit() and not _runs(int(process)):
+        if process.isdigit() and not process_runs(int(process)):
             shutil.rmtree(old, ignore_errors=True)
     made = folder.absolute() / f"{SCRATCH}{host}-{os.getpid()}-{token_hex(4)}"
     made.mkdir()
@@ -259,16 +259,6 @@ def scratch_folder(folder: Path) -> Iterator[str]:
         yield str(made)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 class CorpusLikelihood:

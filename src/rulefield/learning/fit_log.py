@@ -226,16 +226,12 @@ class PassLearner(Protocol):
         """Go over the data once."""
 
 
-def run_passes(
-    learner: PassLearner, max_iter: int, tol: float, callback: Callback | None = None, *, fixed: bool = False
-) -> FitResult:
+def run_passes(learner: PassLearner, max_iter: int, tol: float) -> FitResult:
     """Let a learner work until a stopping rule is met; Ctrl-C keeps the weights of the last whole pass.
 
-    Parameters as in :class:`StoppingRule`. With ``fixed``, ``max_iter`` passes are what the learner is defined by: they
-    are no limit. Where Ctrl-C comes before the first pass is over, there is nothing to keep, and ``KeyboardInterrupt`` is
-    raised.
+    If Ctrl-C comes before the first pass is over, there is nothing to keep, and ``KeyboardInterrupt`` is raised.
     """
-    rule = StoppingRule(max_iter, tol, callback=callback)
+    rule = StoppingRule(max_iter, tol)
     kept: tuple[np.ndarray, float] | None = None
     try:
         with deferred():
@@ -245,8 +241,6 @@ def run_passes(
                 end = rule.after(*kept, gap=done.gap)
                 if done.done and (end is None or end[0] is Ending.limit):
                     end = Ending.converged, done.done
-                if fixed and end is not None and end[0] is Ending.limit:
-                    end = Ending.converged, f"All {max_iter} passes were done."
                 if end is not None:
                     return rule.result(*kept, end)
     except (KeyboardInterrupt, ClusterError) as cause:

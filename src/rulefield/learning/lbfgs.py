@@ -44,13 +44,7 @@ class History:
     al., Large-scale L-BFGS using MapReduce, 2014). Every stored vector is read twice per iteration, where the plain
     recursion passes over ten vectors for each pair.
 
-    Parameters
-    ----------
-    memory : int
-    size : int
-        Length of the vectors.
-    threads : Threads
-        Columns are cut into fixed blocks, so that the sums do not depend on the number of threads.
+    Columns are cut into fixed blocks, so that the sums do not depend on the number of threads.
     """
 
     def __init__(self, memory: int, size: int, threads: Threads):
@@ -152,21 +146,9 @@ def minimize_lbfgs(
 ) -> FitResult:
     """Minimize a smooth function from ``theta``.
 
-    Parameters
-    ----------
-    objective : Objective
-    theta : ndarray of float64
-        Where to begin; not changed.
-    max_iter, tol, gtol, callback
-        See :class:`rulefield.learning.fit_log.StoppingRule`.
-    memory : int
-        Pairs that are remembered; costs 16 x memory bytes per variable, 8 x where there are many.
-    n_jobs : int, optional
-        Threads of the vector operations; the result does not depend on it.
-
-    Notes
-    -----
-    Ctrl-C (and an early stop by the callback) returns the best theta so far.
+    ``memory`` pairs are remembered, 16 x memory bytes per variable, 8 x where there are many; the result does not depend on
+    ``n_jobs``. :class:`rulefield.learning.fit_log.StoppingRule` has the other parameters. Ctrl-C (and an early stop by the
+    callback) returns the best theta so far.
 
     References
     ----------

@@ -139,7 +139,7 @@ def test_texts_count_by_their_weight_in_the_score(parser):
     twice = parser.score([*texts, texts[3]], [*spans, spans[3]])
     assert parser.score(texts, spans, sample_weight=[1, 1, 1, 2]) == pytest.approx(twice)
     assert parser.score(texts, spans, sample_weight=[1, 1, 1, 0]) == pytest.approx(parser.score(texts[:3], spans[:3]))
-    with pytest.raises(InputError, match="sample_weight must be 4 finite numbers"):
+    with pytest.raises(InputError, match="one weight for each of 4"):
         parser.score(texts, spans, sample_weight=[1, 1])
 
 

@@ -22,7 +22,7 @@ from rulefield.estimators.parameters import (
     optional,
 )
 from rulefield.estimators.saving import SavedModel, State, load
-from rulefield.estimators.sequences import object_array
+from rulefield.estimators.sequences import checked_weights, object_array
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.estimators.text.reading import Asked, Reader, scheme_of, without_collection
@@ -140,7 +140,7 @@ class TextParser(SavedModel):
             raise InputError("fit needs at least one labeled text; got none.")
         model = ChainCRF(scheme="BIO", l1="auto", l2="auto") if self.model is None else copy.deepcopy(self.model)
         tokenizer, self.tokenizer_scores_ = self._chosen_tokenizer(documents, scheme_of(model))
-        return self._learn(documents, model, tokenizer, _weights(sample_weight, len(documents)))
+        return self._learn(documents, model, tokenizer, checked_weights(sample_weight, len(documents)))
 
     def _learn(
         self, documents: Sequence[Document], model: Any, tokenizer: Tokenizer, weight: np.ndarray | None = None
@@ -273,7 +273,7 @@ class TextParser(SavedModel):
         gold = list(y)
         if len(gold) != len(found):
             raise InputError(f"X has {len(found)} texts but y has {len(gold)} lists of spans.")
-        return float(text_span_f1(gold, found, sample_weight=_weights(sample_weight, len(gold))))
+        return float(text_span_f1(gold, found, sample_weight=checked_weights(sample_weight, len(gold))))
 
     def tokens(self, texts: Any) -> list[list[str]]:
         """Return the tokens of each text, as the model inside sees them."""
@@ -342,16 +342,6 @@ def _fitted(model: Any, texts: Labeled) -> Any:
     tol = CHOSEN_L1_TOL if model.tol is None and made.l1_ > 0.0 else model.tol
     plain.set_params(l1=made.l1_, l2=made.l2_, tol=tol).fit(more.tokens, more.labels, sample_weight=more.weight)
     return plain.set_params(l1=model.l1, l2=model.l2, tol=model.tol)
-
-
-def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    """Return one finite weight >= 0 per text, or None."""
-    if sample_weight is None:
-        return None
-    weight = np.asarray(sample_weight, dtype=float)
-    if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InputError(f"sample_weight must be {n} finite numbers >= 0, one per text; got {sample_weight!r:.60}.")
-    return weight
 
 
 def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:

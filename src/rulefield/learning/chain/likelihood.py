@@ -18,7 +18,7 @@ from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.packing import TransitionFactors, pack, padded
 from rulefield.learning.fit_log import Callback, Ending, FitResult
 from rulefield.learning.lbfgs import minimize_owlqn
-from rulefield.models.chain import ChainModel, span
+from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads, give_back, shard_bounds
 
 if TYPE_CHECKING:
@@ -45,18 +45,14 @@ class ChainLikelihood:
 
     Parameters
     ----------
-    model : ChainModel
     sequences : Sequences
         Packed, and not kept: evaluations read what was packed.
     labels : Labels or None
         None: nothing is observed, and the value is the sum of log partition functions alone.
-    l2 : float
-        Half of it times the squared norm is added; CRFsuite's ``c2`` is ``l2 / 2``.
-    sample_weight : ndarray of float64, shape (n_sequences,), optional
     n_jobs : int, optional
         Threads. The value and the gradient are the same, to the last bit, for any number.
     bounds : ndarray of uint64, shape (n_shards + 1,), optional
-        First sequence of each shard, and the number of sequences; see :func:`rulefield.parallel.shard_bounds`.
+        See :func:`rulefield.parallel.shard_bounds`.
 
     Notes
     -----
@@ -309,20 +305,13 @@ class ChainLikelihood:
 
     def _given_scores(self, sequences: Sequences) -> np.ndarray:
         """Weighted scores from elsewhere of the labels of each fully labeled sequence: a constant part of the value."""
-        total = np.zeros(len(sequences))
+        n = len(sequences)
         if self.labels is None or sequences.scores is None:
-            return total
-        for i in np.flatnonzero((self.partial == 0) & (self.weight > 0)):
-            total[i] = self.weight[i] * given_score(sequences, int(i), self.labels.ids)
-        return total
-
-
-def given_score(sequences: Sequences, i: int, ids: np.ndarray) -> float:
-    """Score from elsewhere of the labels ``ids`` (n_tokens,) of sequence ``i``; 0 if there are no such scores."""
-    if sequences.scores is None:
-        return 0.0
-    rows = np.arange(*span(sequences, i))
-    return float(sequences.scores[rows, ids[rows]].sum())
+            return np.zeros(n)
+        counted = (self.partial == 0) & (self.weight > 0)
+        tokens = np.flatnonzero(np.repeat(counted, sequences.lengths))
+        scores = sequences.scores[tokens, self.labels.ids[tokens]]
+        return self.weight * np.bincount(np.repeat(np.arange(n), sequences.lengths)[tokens], scores, n)
 
 
 def _check(model: ChainModel, sequences: Sequences, labels: Labels) -> None:
@@ -406,17 +395,7 @@ def fit_likelihood(
     which reaches within a few per cent of the optimum (on CoNLL-2000, fourteen epochs save 76 of the 123 evaluations
     that reach 0.1 %). The end is always that of L-BFGS or OWL-QN with their stopping
     rules, so the optimum does not depend on it. Log and callback see the iterations of L-BFGS or OWL-QN.
-    Deterministic for a seed.
-
-    Parameters
-    ----------
-    likelihood : ChainLikelihood or CorpusLikelihood
-    theta : ndarray of float64, shape (likelihood.size,), optional
-        Where to begin (a warm start).
-    l1, max_iter, tol, callback, n_jobs, gtol, memory
-        As for :func:`rulefield.learning.lbfgs.minimize_owlqn`.
-    seed : int
-        Of the order of sequences in the stochastic steps.
+    ``seed`` is that of the order of sequences; other parameters are those of :func:`rulefield.learning.lbfgs.minimize_owlqn`.
     """
     if theta is None:
         theta = likelihood.model.zeros()

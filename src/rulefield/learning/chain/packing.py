@@ -116,16 +116,9 @@ def given_scores(given: np.ndarray | None, n_labels: int) -> np.ndarray:
 
 
 def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray, given: np.ndarray | None = None) -> Packing:
-    """Lay out feature rows for training.
+    """Lay out the feature rows of all tokens for training; ``shard_tokens`` are the first tokens of shards, and the end.
 
-    Parameters
-    ----------
-    rows : feature rows of all tokens, from token 0
-    table : PairTable
-    shard_tokens : ndarray of uint64, shape (n_shards + 1,)
-        First token of each shard, and the number of tokens.
-    given : ndarray of float64, shape (n_tokens, n_labels), optional
-        Scores from elsewhere to add.
+    ``given`` are scores from elsewhere to add, (n_tokens, n_labels).
     """
     indptr, indices, values = rows
     width = padded(table.n_labels)
@@ -174,12 +167,7 @@ SPARSE_SHARE = 1 / 8
 
 @dataclass(frozen=True)
 class TransitionFactors:
-    """Plan of the transitions of a model: full matrices, or the few entries that differ from 0 or 1.
-
-    Parameters
-    ----------
-    model : ChainModel
-    """
+    """Plan of the transitions of a model: full matrices, or the few entries that differ from 0 or 1."""
 
     model: ChainModel
     base: float = field(init=False)

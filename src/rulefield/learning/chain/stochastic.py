@@ -10,7 +10,6 @@ from rulefield.kernels.chain.train_stochastic import Schedule, Walk, walk_sequen
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import padded
-from rulefield.learning.fit_log import Pass
 
 SAMPLE = 300
 FIRST_RATE = 0.1
@@ -20,21 +19,14 @@ SMALLEST_SCALE = 1e-6
 
 @dataclass(frozen=True)
 class Stream:
-    """Where a walk through data that come in batches stands, so that many batches are one pass.
-
-    Parameters
-    ----------
-    seen : int
-        Sequences in the batches before: the penalty is spread over all of them and those of the batch.
-    steps : float
-        Steps taken: the rate goes on from there.
-    rate : float or None
-        First rate; None if it is still to be tried out.
-    """
+    """Where a walk through the parts of a corpus stands, so that all of them are one pass."""
 
     seen: int = 0
+    """Sequences of other parts: the penalty is spread over all of them and those of the part."""
     steps: float = 0.0
+    """Steps taken: the rate goes on from there."""
     rate: float | None = None
+    """First rate; None if it is still to be tried out."""
 
 
 class StochasticLikelihood:
@@ -47,13 +39,10 @@ class StochasticLikelihood:
 
     Parameters
     ----------
-    likelihood : ChainLikelihood
-        The objective, and the packed data.
-    seed : int
     start : ndarray of float64, shape (model.size,), optional
         Where theta begins; zeros by default.
     stream : Stream, optional
-        Where the batches before this one ended.
+        Where the parts before this one ended.
 
     Attributes
     ----------
@@ -117,10 +106,6 @@ class StochasticLikelihood:
     def shrunk(self) -> float:
         """What is left of a weight that no sequence touches: the penalty shrinks it all the same."""
         return self._shrunk * self._scale
-
-    def learn(self) -> Pass:
-        """One epoch, with the objective as met on the way."""
-        return Pass(self.epoch())
 
     def _set(self, theta: np.ndarray, shrunk: float = 1.0) -> None:
         """Take ``theta`` as the weights, with scale 1; untouched ones have shrunk to ``shrunk`` of what they were."""

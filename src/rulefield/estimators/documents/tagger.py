@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,6 +41,7 @@ INNER = "model."
 """Beginning of the names of the inner model's arrays in a file."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DocumentTagger(SavedModel):
     """Label the boxes of documents: lines of tables, blocks of pages, words of forms.
 
@@ -79,21 +80,21 @@ class DocumentTagger(SavedModel):
     ['head', 'row', 'row', 'row', 'row', 'row']
     """
 
+    model: GraphCRF | None = None
+    separators: bool = True
+
     _kind = "document"
     _saved = ("classes_", "_labeled", "_scales", "_separator_scale")
-    model_: GraphCRF
-    _labeled: list[str]
-    _scales: list[tuple[str, BoxScales]]
-    _separator_scale: QuantileScale | None
+    classes_: list[Label] = field(init=False)
+    model_: GraphCRF = field(init=False)
+    _labeled: list[str] = field(init=False)
+    _scales: list[tuple[str, BoxScales]] = field(init=False)
+    _separator_scale: QuantileScale | None = field(init=False)
     _given_to_load = ("predictors",)
     _parameters: ClassVar[Table] = {
         "model": optional(Requirement("a GraphCRF", lambda value: isinstance(value, GraphCRF))),
         "separators": FLAG,
     }
-
-    def __init__(self, *, model: GraphCRF | None = None, separators: bool = True):
-        self.model = model
-        self.separators = separators
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -134,10 +135,10 @@ class DocumentTagger(SavedModel):
         )
         self._encoder, self._labeled = encoder, sorted(known)
         self._scales, self._separator_scale = list(encoder.scales.items()), encoder.separator_scale
-        self.classes_ = self._kn_own_labels()
+        self.classes_ = self._known_labels()
         return self
 
-    def _kn_own_labels(self) -> list[Label]:
+    def _known_labels(self) -> list[Label]:
         labels = {label for kind in self._labeled for label in self.model_.classes_[kind].tolist()}
         return sorted(labels, key=str)
 
@@ -292,7 +293,7 @@ class DocumentTagger(SavedModel):
             widths = self.model_.model_.spec.edge_features
             good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
             good = good and all(_width(graph.edges.get(pair)) in (0, width) for pair, width in widths.items())
-            good = good and self.classes_ == self._kn_own_labels()
+            good = good and self.classes_ == self._known_labels()
         if not good:
             raise ModelFileError("the boxes of the model file do not fit its model; save the model again.")
 

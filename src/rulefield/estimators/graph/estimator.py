@@ -1,6 +1,7 @@
 """The conditional random field on graphs with nodes of several types, as a scikit-learn estimator."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,7 +37,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.saving import SavedModel
-from rulefield.estimators.types import RulesLike, Transformer
+from rulefield.estimators.types import RandomState, RulesLike, Transformer
 from rulefield.exceptions import InfeasibleError, InputError, ModelFileError
 from rulefield.forms import are_labels, check_arrays, weights
 from rulefield.inference.graph.decode import NODE_LIMIT
@@ -54,6 +55,7 @@ MOST_ITERATIONS = {"likelihood": 1000, "ssvm": 200}
 Rules = RulesLike | None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GraphCRF(SavedModel, BaseEstimator):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
 
@@ -75,21 +77,16 @@ class GraphCRF(SavedModel, BaseEstimator):
         used.
     labels : dict of type to int or list, optional
         The labels of a type, where they do not all occur in training (a latent type: how many).
-    rules : list of rules, optional
-        Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
     max_iter : int, optional
         Most iterations (passes for ``ssvm``). None: 1000, for ``ssvm`` 200.
     tol : float, optional
         Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops. None: 1e-4.
     oracle_nodes : int, default 100
-        Search nodes that ``ssvm`` may spend on each competing labeling after a few sweeps of the
-        fast engine; 0 takes the fast engine's word. The duality gap is true either way.
-    on_infeasible : {"raise", "relax"}, default "raise"
-        What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
+        Search nodes that ``ssvm`` may spend on each competing labeling after a few sweeps. The duality gap is true even
+        with 0.
+    rules, on_infeasible, n_jobs : as in :class:`ChainCRF`
     random_state : int or RandomState, optional
         Breaks the symmetry between labels of latent types and of sets; not used otherwise.
-    n_jobs : int, optional
-        Threads over graphs (-1: one per core). The result is the same for any number.
 
     Attributes
     ----------
@@ -103,12 +100,8 @@ class GraphCRF(SavedModel, BaseEstimator):
     n_parameters_ : int
     model_ : GraphModel
         Which weights there are.
-    log_ : list of FitRecord
-        One record per iteration; the objective of ``ssvm`` is minus its dual.
-    n_iter_ : int
-    converged_ : bool
-    stopped_because_ : str
-        How the fit ended, in words.
+    log_, n_iter_, converged_, stopped_because_ : as in :class:`ChainCRF`
+        The objective of ``ssvm`` is minus its dual.
     gap_ : float or None
         Duality gap (``ssvm``).
     predictors_ : dict of type or (type, type) to list
@@ -125,6 +118,18 @@ class GraphCRF(SavedModel, BaseEstimator):
     ['a', 'b', 'a']
     """
 
+    algorithm: str = "likelihood"
+    l2: float = 1.0
+    predictors: Predictors | None = None
+    labels: Mapping[str, int | Sequence[Any]] | None = None
+    rules: Rules = None
+    max_iter: int | None = None
+    tol: float | None = None
+    oracle_nodes: int = 100
+    on_infeasible: str = "raise"
+    random_state: RandomState = None
+    n_jobs: int | None = None
+
     _kind = "GraphCRF"
     _structured = True
     _given_to_load = ("predictors",)
@@ -140,13 +145,13 @@ class GraphCRF(SavedModel, BaseEstimator):
         "stopped_because_",
         "gap_",
     )
-    model_: GraphModel
-    theta_: np.ndarray
-    gap_: float | None
-    _names: GraphLabels
-    _spec: GraphSpec
-    _predictors: FittedPredictors | None
-    _plain_labels: bool
+    model_: GraphModel = field(init=False)
+    theta_: np.ndarray = field(init=False)
+    gap_: float | None = field(init=False)
+    _names: GraphLabels = field(init=False)
+    _spec: GraphSpec = field(init=False)
+    _predictors: FittedPredictors | None = field(init=False)
+    _plain_labels: bool = field(init=False)
     _parameters: ClassVar = {
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
@@ -160,33 +165,6 @@ class GraphCRF(SavedModel, BaseEstimator):
         "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
     }
-
-    def __init__(
-        self,
-        *,
-        algorithm: str = "likelihood",
-        l2: float = 1.0,
-        predictors: Predictors | None = None,
-        labels: Mapping[str, int | Sequence[Any]] | None = None,
-        rules: Rules = None,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        oracle_nodes: int = 100,
-        on_infeasible: str = "raise",
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ):
-        self.algorithm = algorithm
-        self.l2 = l2
-        self.predictors = predictors
-        self.labels = labels
-        self.rules = rules
-        self.max_iter = max_iter
-        self.tol = tol
-        self.oracle_nodes = oracle_nodes
-        self.on_infeasible = on_infeasible
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     # --- learning ---------------------------------------------------------------------------------
 

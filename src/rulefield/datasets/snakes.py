@@ -153,7 +153,6 @@ def read_snakes(path: str | Path) -> tuple[list[Picture], list[Picture]]:
 
 
 def _palette(pixels: np.ndarray) -> np.ndarray:
-    """Colors of a set, the most frequent (background) first."""
     colors, count = np.unique(pixels, axis=0, return_counts=True)
     return colors[np.argsort(-count, kind="stable")]
 

@@ -132,7 +132,9 @@ def test_pieces_that_stay_open_hold_their_word(monkeypatch, step):
 @pytest.mark.parametrize("step", [step for step in auto.STEPS if step not in auto.TURNS[3:]])
 def test_every_step_alone_holds_its_word(monkeypatch, step):
     monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
-    monkeypatch.setattr(auto, "STEPS", (auto.GraphStep("trws", auto.plan_searches), replace(step, pays=auto.always)))
+    monkeypatch.setattr(
+        auto, "STEPS", (auto.GraphStep("trws", auto.plan_searches), replace(step, pays=lambda _: True))
+    )
     for plain, problem, limit, _ in cases(ENGINES["auto"], 25, shift=3):
         holds_its_word(plain, problem, decode_graph(problem, node_limit=limit), exact=False)
 

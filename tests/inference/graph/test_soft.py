@@ -9,7 +9,7 @@ from rulefield.inference.graph.evaluate import centered
 from rulefield.inference.graph.exact.soft import begin_soft
 from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.graph.trws import begin, branch_and_bound, descend
-from rulefield.kernels.graph.exact.soft_tables import cost_of
+from rulefield.kernels.graph.exact.soft_moves import cost_of
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 

@@ -103,7 +103,6 @@ def _label(element: Element) -> str | None:
 
 
 def _local(element: Element) -> str:
-    """Return the name of an element without its namespace."""
     return str(element.tag).rpartition("}")[2]
 
 

@@ -299,7 +299,6 @@ class DocumentTagger(SavedModel):
 
 
 def _width(edges: tuple[np.ndarray, Any] | None) -> int:
-    """Return the number of features of edges; 0 if there are none."""
     return 0 if edges is None or edges[1] is None else edges[1].shape[1]
 
 
@@ -328,7 +327,6 @@ def _checked_documents(X: Documents) -> list[Document]:
 
 
 def _own_labels(documents: Sequence[Document]) -> list[BoxLabels]:
-    """Return the labels that the pages carry themselves."""
     return [[label for page in pages for label in page.labels or (None,) * page.n_boxes] for pages in documents]
 
 

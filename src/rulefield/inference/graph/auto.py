@@ -36,11 +36,6 @@ TURN_NODES = 4_000
 # --- when a step pays ----------------------------------------------------------------------------
 
 
-def always(state: GraphState) -> bool:
-    """Run in any case."""
-    return True
-
-
 def is_small(state: GraphState) -> bool:
     """Run on networks that are not large."""
     return state.is_small
@@ -54,21 +49,6 @@ def is_loose(state: GraphState) -> bool:
 def is_tight(state: GraphState) -> bool:
     """Run if forbidden pairs or many labels rule."""
     return state.is_tight
-
-
-def lacks_soft_search(state: GraphState) -> bool:
-    """Run if there is no soft arc consistency to take turns with, as under rules of many nodes."""
-    return state.soft is None
-
-
-def has_labeling(state: GraphState) -> bool:
-    """Run if a labeling is known: labels can only be excluded by one."""
-    return state.search.value > -np.inf
-
-
-def lacks_labeling(state: GraphState) -> bool:
-    """Run if no labeling is known."""
-    return not has_labeling(state)
 
 
 def has_turns(state: GraphState) -> bool:
@@ -149,7 +129,7 @@ class GraphStep:
 
     engine: str
     run: Callable[[GraphState], Any]
-    pays: Callable[[GraphState], bool] = always
+    pays: Callable[[GraphState], bool] = lambda state: True
 
 
 FIRST_STEPS = (
@@ -190,11 +170,11 @@ STEPS = (
     GraphStep("trws", propose_labels),
     GraphStep("trws", plan_searches),
     GraphStep("elimination", partial(eliminate_as_planned, entries=PIECE_ENTRIES)),
-    GraphStep("branch", partial(GraphState.branch, nodes=TURN_NODES), lacks_soft_search),
+    GraphStep("branch", partial(GraphState.branch, nodes=TURN_NODES), lambda state: state.soft is None),
     *TURNS,
     GraphStep("elimination", eliminate_as_planned),
-    GraphStep("branch", GraphState.branch, lacks_labeling),
-    GraphStep("branch", finish_pieces, has_labeling),
+    GraphStep("branch", GraphState.branch, lambda state: state.search.value == -np.inf),
+    GraphStep("branch", finish_pieces),
 )
 """All others."""
 
@@ -251,7 +231,7 @@ def auto_graph(
     budget = Budget.start(node_limit, seconds)
     state = GraphState(parts, _start(parts, warm_start), budget)
     engine = _run(FIRST_STEPS, state, "trws")
-    engine = _run(STEPS if state.is_small or lacks_labeling(state) else LARGE_STEPS, state, engine)
+    engine = _run(STEPS if state.is_small or state.search.value == -np.inf else LARGE_STEPS, state, engine)
     engine = "tree" if engine == "trws" and state.search.network.is_forest else engine
     answer = search_answer(problem, state.search, rest, engine)
     if not len(rest) or is_closed(answer):
@@ -262,14 +242,10 @@ def auto_graph(
 def _start(parts: GraphParts, warm_start: np.ndarray | None) -> Search:
     search = begin(parts)
     if warm_start is not None:
-        _offer(search, warm_start)
+        labels = np.zeros(search.network.n_nodes, np.int64)
+        labels[: len(warm_start)] = warm_start
+        search.offer(labels[search.network.order])
     return search
-
-
-def _offer(search: Search, warm_start: np.ndarray) -> None:
-    labels = np.zeros(search.network.n_nodes, np.int64)
-    labels[: len(warm_start)] = warm_start
-    search.offer(labels[search.network.order])
 
 
 def search_answer(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Answer:
@@ -290,6 +266,5 @@ def is_closed(answer: Answer) -> bool:
 
 
 def _better(one: Answer, other: Answer) -> Answer:
-    """Return the better labeling with the better bound."""
     best = one if one.value >= other.value else other
     return replace(best, bound=max(best.value, min(one.bound, other.bound)), engine=other.engine)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.kernels.graph.evaluate import EXCESS
-from rulefield.problem.graph import GraphProblem
+from rulefield.problem.graph import GraphProblem, starts
 from rulefield.problem.logic import LogicFactors
 
 STATE_LIMIT = 4_096
@@ -99,7 +99,7 @@ class _Atoms:
         self, nodes: np.ndarray, which: np.ndarray, label: np.ndarray, negated: np.ndarray, sizes: np.ndarray
     ):
         self.nodes, self.which, self.sizes = nodes, which, sizes[nodes]
-        self.start = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        self.start = starts(self.sizes)
         self.label, self.negated = label, negated
 
     def totals(self, amount: np.ndarray) -> np.ndarray:

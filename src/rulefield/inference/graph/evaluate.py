@@ -198,7 +198,6 @@ def with_tables(problem: GraphProblem, result: Result) -> Result:
 
 
 def _check_labels(problem: GraphProblem, engine: str, labels: np.ndarray) -> None:
-    """Raise where an engine's labels are not labels of the problem."""
     sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)])
     if labels.shape != sizes.shape or (labels < 0).any() or (labels >= sizes).any():
         raise InternalError(f"engine {engine!r} returned labels that its nodes do not have; please report it.")

@@ -6,10 +6,9 @@ import numpy as np
 
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.parts import GraphParts
-from rulefield.kernels.graph.order import breadth_first
-from rulefield.kernels.graph.pair_maps import PairPlaces, add_pair_scores
+from rulefield.kernels.graph.network import PairPlaces, add_pair_scores, breadth_first
 from rulefield.kernels.graph.sweep import Messages, Net, Scores
-from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph import GraphPotentials, starts
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _compile(parts: GraphParts) -> Network:
     index[placed] = np.arange(len(keys))
     ends = ends[placed]
     net = _structure(sizes[order], ends, [_ranked(m, rank) for m in large])
-    pair_at = _pointers(np.prod(sizes[order][ends], axis=1))
+    pair_at = starts(np.prod(sizes[order][ends], axis=1))
     final = np.concatenate([np.zeros(0), *(m.final for m in large)])
     scores = Scores(np.zeros(len(p.unary)), np.zeros(pair_at[-1]), final, _shares(net, is_forest))
     places = _pair_places(p, sizes, rank, keys, index, pair_at)
@@ -120,13 +119,9 @@ def _ranked(automaton: GraphAutomaton, rank: np.ndarray) -> GraphAutomaton:
     return replace(automaton, nodes=places[by_place], letters=[automaton.letters[k] for k in by_place])
 
 
-def _pointers(sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
 def _group(keys: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Pointers and members of each group 0 .. n-1."""
-    return _pointers(np.bincount(keys, minlength=n)), np.argsort(keys, kind="stable").astype(np.int64)
+    return starts(np.bincount(keys, minlength=n)), np.argsort(keys, kind="stable").astype(np.int64)
 
 
 def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[GraphAutomaton]) -> Net:
@@ -138,24 +133,24 @@ def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[GraphAutomaton])
     pos_node = np.concatenate([np.zeros(0, np.int64), *(m.nodes for m in large)])
     pos_automaton = np.repeat(np.arange(len(large)), lengths).astype(np.int64)
     at_ptr, at_pos = _group(pos_node, n)
-    automaton_ptr = _pointers(lengths)
+    automaton_ptr = starts(lengths)
     state_size = n_states[pos_automaton]
     state_size[automaton_ptr[1:] - 1] *= 2
     fields = dict(
-        node_at=_pointers(sizes),
+        node_at=starts(sizes),
         **_incidence(sizes, first, second),
         n_states=n_states,
         n_letters=n_letters,
-        delta_at=_pointers(n_states * n_letters),
+        delta_at=starts(n_states * n_letters),
         delta=_join([m.delta.ravel() for m in large]),
-        final_at=_pointers(n_states),
+        final_at=starts(n_states),
         automaton_ptr=automaton_ptr,
         pos_node=pos_node,
         pos_automaton=pos_automaton,
-        letter_at=_pointers(sizes[pos_node]),
+        letter_at=starts(sizes[pos_node]),
         letter=_join([c for m in large for c in m.letters]),
-        state_at=_pointers(state_size),
-        read_at=_pointers(n_letters[pos_automaton]),
+        state_at=starts(state_size),
+        read_at=starts(n_letters[pos_automaton]),
         at_ptr=at_ptr,
         at_pos=at_pos,
     )
@@ -169,14 +164,14 @@ def _join(arrays: list[np.ndarray]) -> np.ndarray:
 def _incidence(sizes: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
     """Neighbors of each node, earlier ones first, with the places of their messages and score matrices."""
     n, m = len(sizes), len(first)
-    ahead_at = _pointers(sizes[second])
-    back_at = _pointers(sizes[first]) + ahead_at[-1]
-    pair_at = _pointers(sizes[first] * sizes[second])[:-1]
+    ahead_at = starts(sizes[second])
+    back_at = starts(sizes[first]) + ahead_at[-1]
+    pair_at = starts(sizes[first] * sizes[second])[:-1]
     owner, other = np.concatenate([second, first]), np.concatenate([first, second])
     by_owner = np.lexsort((other, owner))
     return {
-        "inc_ptr": _pointers(np.bincount(owner, minlength=n)),
-        "inc_mid": _pointers(np.bincount(owner, minlength=n))[:-1] + np.bincount(second, minlength=n),
+        "inc_ptr": starts(np.bincount(owner, minlength=n)),
+        "inc_mid": starts(np.bincount(owner, minlength=n))[:-1] + np.bincount(second, minlength=n),
         "inc_other": other[by_owner],
         "inc_recv": np.concatenate([ahead_at[:-1], back_at[:-1]])[by_owner],
         "inc_send": np.concatenate([back_at[:-1], ahead_at[:-1]])[by_owner],
@@ -186,9 +181,9 @@ def _incidence(sizes: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict
 
 def _unary_from(sizes: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Place in the problem's unary scores of each of the network's."""
-    start = _pointers(sizes)
+    start = starts(sizes)
     owner = np.repeat(order, sizes[order])
-    label = np.arange(start[-1]) - np.repeat(_pointers(sizes[order])[:-1], sizes[order])
+    label = np.arange(start[-1]) - np.repeat(starts(sizes[order])[:-1], sizes[order])
     return start[owner] + label
 
 

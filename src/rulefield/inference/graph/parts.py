@@ -123,7 +123,6 @@ def split(parts: GraphParts, alive: np.ndarray, most: int = MAX_PIECES) -> tuple
 
 
 def _first_alive(alive: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return the first living label of each node."""
     places = np.flatnonzero(alive)
     return places[np.searchsorted(places, start[:-1])] - start[:-1]
 

@@ -17,8 +17,11 @@ PIECE_ENTRIES = 2**29
 
 
 def finish_pieces(state: GraphState) -> None:
-    """Forbid labels by the root's bound and the best labeling, and solve what is left piece by piece."""
-    search, root = state.search, begin(state.parts)
+    """Forbid labels by the root's bound and the best labeling, if any, and solve what is left piece by piece."""
+    search = state.search
+    if search.value == -np.inf:
+        return
+    root = begin(state.parts)
     descend(root, deadline=state.budget.deadline)
     adopt(root, search.value, search.labels)
     descend(root, rounds=ROUNDS, deadline=state.budget.deadline)
@@ -90,7 +93,6 @@ def adopt(search: Search, value: float, labels: np.ndarray) -> None:
 
 
 def _write_labels(labels: np.ndarray, piece: Connected, search: Search) -> None:
-    """Write the labels of a piece, if it has any, where they belong (problem order)."""
     answer = search.answer()
     if answer is not None:
         piece.write(labels, answer)

@@ -36,7 +36,6 @@ def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: fl
 
 
 def _labels(p: GraphPotentials, values: np.ndarray) -> np.ndarray:
-    """Labels of the nodes in a solution."""
     starts = zip(p.unary_offset[:-1], p.unary_offset[1:])
     return np.array([np.argmax(values[a:b]) for a, b in starts], dtype=np.int64)
 
@@ -64,7 +63,6 @@ def _local_polytope(p: GraphPotentials) -> Program:
 
 
 def _add_gains(program: Program, gain: np.ndarray, integral: bool) -> int:
-    """Add columns up to 1 that gain so much; what is forbidden stays 0."""
     allowed = gain > -np.inf
     return program.add_columns(np.where(allowed, -gain, 0.0), allowed.astype(np.float64), integral)
 

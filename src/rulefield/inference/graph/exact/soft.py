@@ -9,7 +9,7 @@ from rulefield.inference.graph.network import lengths
 from rulefield.inference.graph.trws import CHUNK, ENTRIES_PER_NODE, MOST_BYTES, Search
 from rulefield.kernels.graph.exact.branch import reparametrized
 from rulefield.kernels.graph.exact.soft import OpenDecisions, soft_search
-from rulefield.kernels.graph.exact.soft_tables import Soft
+from rulefield.kernels.graph.exact.soft_moves import Soft
 from rulefield.kernels.graph.sweep import slack
 
 

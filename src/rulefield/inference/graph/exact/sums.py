@@ -9,6 +9,7 @@ from rulefield.exceptions import InputError
 from rulefield.kernels.graph.exact.eliminate import Tables
 from rulefield.kernels.graph.exact.plan import Plan, greedy_order, make_plan
 from rulefield.kernels.graph.exact.sums import draw_labels, sum_tables
+from rulefield.problem.graph import starts
 
 MOST_ENTRIES = 2**20
 """Entries of one table: a sum over tables of this size takes some hundredths of a second each."""
@@ -50,7 +51,7 @@ class SumPlan:
         if plan.work == np.inf:
             return None
         entries = np.multiply.reduceat(sizes[scope], pointer[:-1]) if len(scope) else scope
-        at = np.concatenate([[0], np.cumsum(entries)]).astype(np.int64)
+        at = starts(entries)
         return cls(Tables(sizes, pointer, scope, at, np.zeros(0)), plan, best)
 
     def sum(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +100,7 @@ class TableList:
     def plan(self, best: Sequence[int]) -> SumPlan:
         """Plan the sum over all variables but those in ``best``, which take their best value, or refuse."""
         is_best = np.isin(np.arange(len(self.sizes)), best)
-        pointer = np.concatenate([[0], np.cumsum([len(scope) for scope in self.scopes])]).astype(np.int64)
+        pointer = starts(np.array([len(scope) for scope in self.scopes]))
         scope = np.array([v for scope in self.scopes for v in scope], dtype=np.int64)
         plan = SumPlan.find(np.array(self.sizes), pointer, scope, is_best)
         if plan is None:

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.kernels.arrays import overwrite
-from rulefield.kernels.graph.exact.soft_moves import existential, lift, prune, remove, support
-from rulefield.kernels.graph.exact.soft_tables import cost_of
+from rulefield.kernels.graph.exact.soft_moves import cost_of, existential, lift, prune, remove, support
 from rulefield.kernels.jit import kernel
 
 LOOPS = 60

@@ -20,10 +20,12 @@ from time import perf_counter
 import numpy as np
 
 from rulefield import rules as r
+from rulefield.inference.highs import minimize
 from rulefield.inference.result import Result, Status
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.two_stage import TwoStageResult, decode_two_stage, least_cost_by_highs
+from rulefield.inference.sequences.program import ChainParts, all_parts, build
+from rulefield.inference.sequences.two_stage import TwoStageResult, decode_two_stage
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -99,9 +101,25 @@ def timed(run: Callable[[ChainProblem], Result], problems: list[ChainProblem]) -
 
 
 def two_stage_by_highs(problem: ChainProblem, tau: float) -> float:
-    """Both stages as [Fersini14] has them: Viterbi, then one integer program; returns the least cost."""
+    """Both stages as [Fersini14] has them, eqs. 22-29: Viterbi, then one integer program; returns the least cost."""
     best = decode(ChainProblem(problem.potentials), "viterbi").score
-    return least_cost_by_highs(problem, prepare(problem), best - (1 - tau) * abs(best))[1]
+    prepared, plain = prepare(problem), prepare(ChainProblem(problem.potentials))
+    parts = all_parts(prepared)
+    program, own = build(prepared, parts), all_parts(plain)
+    worth = dict(zip(keys_of(own), np.concatenate([own.node_score, own.edge_score]), strict=True))
+    total, score = np.concatenate(program.cost), np.zeros(program.columns)
+    score[: parts.size] = [-worth[key] for key in keys_of(parts)]
+    columns = np.flatnonzero(score)
+    floor = plain.offset - best + (1 - tau) * abs(best)
+    program.add_rows(np.zeros(len(columns)), columns, score[columns], np.full(1, floor))
+    program.cost = [total - score]
+    return minimize(program).lower_bound + plain.offset - prepared.offset - prepared.sure_cost
+
+
+def keys_of(parts: ChainParts) -> list[tuple]:
+    """What each part is about: (token, label), or (token, label, next label)."""
+    nodes = list(zip(parts.step.tolist(), parts.label.tolist(), strict=True))
+    return nodes + [(*nodes[a], nodes[b][1]) for a, b in zip(parts.source, parts.target, strict=True)]
 
 
 def value(result: Result) -> float:

@@ -17,25 +17,14 @@ Run = TypeVar("Run", bound=Callable)
 
 @dataclass(frozen=True)
 class Engine(Generic[Run]):
-    """A way to find the best labeling of a problem.
+    """A way to find the best labeling of a problem."""
 
-    Parameters
-    ----------
-    name : str
-        What users write; words joined by underscores.
-    run : callable
-        The engine; the family's entry point fixes its arguments.
-    exact : bool
-        Whether it always proves its answer when no limit stops it.
-    reads : frozenset of str
-        Compiled forms of rules that it optimizes. A rule that has none of them is judged but not optimized, so an
-        exact engine refuses it.
-    """
-
-    name: str
-    run: Run
-    exact: bool
+    name: str  # what users write; words joined by underscores
+    run: Run  # the engine; the family's entry point fixes its arguments
+    exact: bool  # whether it always proves its answer when no limit stops it
     reads: frozenset[str]
+    """Compiled forms of rules that it optimizes. A rule that has none of them is judged but not optimized, so an
+    exact engine refuses it."""
 
     def covers(self, forms: Iterable[frozenset[str]]) -> bool:
         """Whether it reads every rule; ``forms`` gives the compiled forms of each."""

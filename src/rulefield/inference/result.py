@@ -30,38 +30,18 @@ class Breach:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer of an engine to one problem.
+    """The answer of an engine to one problem."""
 
-    Parameters
-    ----------
-    labels : ndarray of int, shape (n,)
-        The labeling; empty where the problem is infeasible.
-    score : float
-        The model's own log-score of the labeling.
-    objective : float
-        ``score`` minus what the broken soft rules cost.
-    upper_bound : float
-        No labeling has a higher objective. ``status`` is ``optimal`` when it meets ``objective``.
-    status : Status
-    engine : str
-        The engine that finished the job.
-    iterations : int
-        Steps that it took, in its own unit (dual steps, search nodes).
-    broken : tuple of Breach
-        Rules that the labeling breaks, with amounts and costs.
-    multipliers : ndarray, optional
-        Duals (counters,) behind the engine's best dual bound: where the search for a proof begins.
-    """
-
-    labels: np.ndarray
-    score: float
-    objective: float
-    upper_bound: float
+    labels: np.ndarray  # int (n,): the labeling; empty where the problem is infeasible
+    score: float  # the model's own log-score of the labeling
+    objective: float  # ``score`` minus what the broken soft rules cost
+    upper_bound: float  # no labeling has a higher objective. ``status`` is ``optimal`` when it meets ``objective``
     status: Status
-    engine: str
-    iterations: int = 0
-    broken: tuple[Breach, ...] = field(default=())
+    engine: str  # the engine that finished the job
+    iterations: int = 0  # steps that it took, in its own unit (dual steps, search nodes)
+    broken: tuple[Breach, ...] = field(default=())  # rules that the labeling breaks, with amounts and costs
     multipliers: np.ndarray | None = field(default=None, compare=False, repr=False)
+    """Duals (counters,) behind the engine's best dual bound: where the search for a proof begins."""
 
     @property
     def gap(self) -> float:

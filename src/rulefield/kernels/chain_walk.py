@@ -2,14 +2,7 @@
 
 import numpy as np
 
-from rulefield.kernels.arrays import doubled
-from rulefield.kernels.chain.sums import (
-    SAFE_SUM,
-    backward_sum,
-    exponentials,
-    flip,
-    log_sum,
-)
+from rulefield.kernels.chain.sums import backward_sum, exponentials, flip
 from rulefield.kernels.chain_machine import (
     fill_shares,
     machine_kbest,
@@ -21,20 +14,19 @@ from rulefield.kernels.chain_machine import (
     sums_before,
 )
 from rulefield.kernels.jit import kernel
+from rulefield.kernels.lattice.lattice import chain_lattice
 from rulefield.kernels.lattice.rule_tables import fold_local
-from rulefield.kernels.lattice.sums import LEAST_MASS, Ruled, slots_of, under_rules
+from rulefield.kernels.lattice.sums import Ruled, slots_of, sums_ahead, under_rules
 from rulefield.kernels.lattice.walk import (
-    BINS,
     LabelWalk,
-    add_to_bins,
-    largest_cut,
-    mass_cut,
+    lattice_walk,
+    log_walk,
     node_masses,
     span_masses,
     walk_kbest,
     walk_marginals,
     walk_samples,
-)  # fmt: skip
+)
 
 ATTEMPTS = 4
 """Lattices of less and less loss that are tried before nothing is left out."""
@@ -42,120 +34,6 @@ SUM, BOTH_WAYS, WALK = 0, 1, 2
 """What is wanted of a chain: the sum over its labelings, sums in both directions, or a walk."""
 LEAST_SHARE = 1e-200
 """Share of the mass that rules must leave for dense sums to be exact: what underflows is far below it."""
-
-
-@kernel
-def step_shares(steps, powers, ahead, inside, label, logs, share):
-    """Fill ``share`` (m,): the probability of each label after ``label``, or its log.
-
-    ``ahead`` (m,) is the log of what each label and all that follows is worth, ``inside`` its exponential.
-    """
-    m = len(share)
-    total = 0.0
-    if not logs:
-        for to in range(m):
-            share[to] = powers[label, to] * inside[to]
-            total += share[to]
-    if total > SAFE_SUM:
-        for to in range(m):
-            share[to] /= total
-        return
-    for to in range(m):
-        share[to] = steps[label, to] + ahead[to]
-    total = log_sum(share)
-    for to in range(m):
-        if total > -np.inf:
-            share[to] = share[to] - total if logs else np.exp(share[to] - total)
-        elif not logs:
-            share[to] = 0.0
-
-
-@kernel
-def chain_walk(unary, pairwise, powers, beta, tolerance, logs):
-    """Return the walk of a chain without the labels and steps that carry at most ``tolerance`` of its mass.
-
-    Parameters
-    ----------
-    unary, pairwise, powers : (n, m), (1 or n - 1, m, m) [from, to], exp(pairwise) up to a factor
-    beta : (n, m): what :func:`backward_sum` fills
-    logs : bool
-        Return logarithms of masses, and leave nothing out.
-    """
-    n, m = unary.shape
-    layer, label = np.zeros(n + 1, np.int64), np.empty(n * m, np.int64)
-    arc_ptr = np.zeros(n * m + 1, np.int64)
-    room = 8 * n * m
-    arc_to, arc_mass = np.empty(room, np.int64), np.empty(room)
-    share, ahead, inside, mass, place = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.int64)
-    here, start, kept = np.zeros(m), np.zeros(m), np.zeros(m)
-    nodes, arcs, spent = 0, 0, 0.0
-    for t in range(n):
-        k = 0 if len(pairwise) == 1 else t - 1
-        top = -np.inf
-        for y in range(m):
-            ahead[y] = unary[t, y] + beta[t, y]
-            top = max(top, ahead[y])
-            mass[y] = 0.0
-        for y in range(m):
-            inside[y] = np.exp(ahead[y] - top)
-        first, after = (0, 0) if t == 0 else (layer[t - 1], layer[t])
-        if t == 0:
-            total = log_sum(ahead)
-            for y in range(m):
-                start[y] = ahead[y] - total if logs else np.exp(ahead[y] - total)
-                mass[y] = np.exp(ahead[y] - total) if logs else start[y]
-        for i in range(first, after):
-            step_shares(pairwise[k], powers[k], ahead, inside, label[i], logs, share[i - first])
-            for y in range(m):
-                mass[y] += here[i - first] * share[i - first, y] if not logs else 0.0
-        cut = 0.0 if logs else mass_cut(mass, 0, m, tolerance * (t + 1) / (2 * n) - spent)
-        if t == 0:
-            for y in range(m):
-                place[y] = -1
-                possible = start[y] > -np.inf if logs else mass[y] > 0.0 and mass[y] >= cut
-                if possible:
-                    place[y] = nodes
-                    label[nodes], start[nodes] = y, start[y]
-                    nodes += 1
-                elif not logs and ahead[y] > -np.inf:
-                    spent += max(mass[y], LEAST_MASS)
-        else:
-            bins, dropped = np.zeros(BINS), 0.0
-            for y in range(m):
-                place[y], kept[y] = -1, 0.0
-                if mass[y] < cut:
-                    dropped += mass[y]
-                    continue
-                for i in range(first, after if not logs else first):
-                    add_to_bins(bins, here[i - first] * share[i - first, y])
-            lowest = largest_cut(bins, tolerance * (t + 1) / n - spent - dropped)
-            for i in range(first, after):
-                for y in range(m):
-                    one = share[i - first, y]
-                    if ahead[y] == -np.inf or pairwise[k, label[i], y] == -np.inf:
-                        continue
-                    if not logs and (mass[y] < cut or here[i - first] * one < lowest or one <= 0.0):
-                        spent += max(here[i - first] * one, LEAST_MASS)
-                        continue
-                    if place[y] < 0:
-                        place[y] = nodes
-                        label[nodes] = y
-                        nodes += 1
-                    if arcs == room:
-                        arc_to, arc_mass = doubled(arc_to), doubled(arc_mass)
-                        room *= 2
-                    arc_to[arcs], arc_mass[arcs] = place[y], one
-                    arcs += 1
-                    kept[y] += here[i - first] * one
-                arc_ptr[i + 1] = arcs
-        layer[t + 1] = nodes
-        for i in range(layer[t], nodes):
-            here[i - layer[t]] = mass[label[i]] if t == 0 else kept[label[i]]
-    for i in range(layer[n - 1], nodes):
-        arc_ptr[i + 1] = arcs
-    return LabelWalk(
-        layer, label[:nodes], start[: layer[1]], arc_ptr[: nodes + 1], arc_to[:arcs], arc_mass[:arcs], spent
-    )
 
 
 @kernel
@@ -181,13 +59,16 @@ def by_machine(back_powers, machine, kind, loss, wanted, sums, node):
 
 
 @kernel
-def by_walk(unary, pairwise, powers, beta, tables, terms, classes, slots, widths, loss, most_nodes, node):
+def by_walk(unary, flipped, beta, tables, terms, classes, slots, widths, loss, most_nodes, node):
     """Return the same from the product of a walk with the terms of rules, one node after the other."""
     m = unary.shape[1]
-    walk = chain_walk(unary, pairwise, powers, beta, loss, False)
+    lattice = chain_lattice(unary, flipped, beta, 0.0, -np.inf)
+    ahead = np.empty(len(lattice.label))
+    total = sums_ahead(lattice, ahead)
+    walk = lattice_walk(lattice, ahead, total, loss)
     ruled = under_rules(walk, tables, terms, classes, m, slots, widths, loss, most_nodes, False)
     if ruled.log_mass == -np.inf and ruled.left_out > 0.0 and loss == 0.0:
-        walk = chain_walk(unary, pairwise, powers, beta, 0.0, True)
+        walk = log_walk(lattice, ahead, total)
         ruled = under_rules(walk, tables, terms, classes, m, slots, widths, 0.0, most_nodes, True)
     if len(node) and ruled.log_mass > -np.inf:
         node[:] = 0.0
@@ -197,7 +78,7 @@ def by_walk(unary, pairwise, powers, beta, tables, terms, classes, slots, widths
 
 @kernel
 def chain_under_rules(
-    unary, pairwise, powers, back_powers, beta, tables, terms, classes, slots, widths, machine, kind, sums,
+    unary, flipped, back_powers, beta, tables, terms, classes, slots, widths, machine, kind, sums,
     tolerance, most_nodes, most_dense, labels, chances, wanted, node,
 ):  # fmt: skip
     """Return the distribution of a chain under rules, and whether it was summed by the machine.
@@ -215,9 +96,7 @@ def chain_under_rules(
             ruled = by_machine(back_powers, machine, kind, loss, wanted, sums, node)
             dense = ruled.log_mass > -np.inf
         if not dense:
-            ruled = by_walk(
-                unary, pairwise, powers, beta, tables, terms, classes, slots, widths, loss, most_nodes, node
-            )
+            ruled = by_walk(unary, flipped, beta, tables, terms, classes, slots, widths, loss, most_nodes, node)
         if ruled.log_mass == -np.inf:
             if ruled.left_out == 0.0 or ruled.full:
                 break
@@ -276,11 +155,10 @@ def chances_batch(
         first, last = tokens[i], tokens[i + 1]
         n, a, b = last - first, steps[i, 0], steps[i, 1]
         seen = classes[first * rules : last * rules].reshape((rules, n))
-        scores, moves, top, power = unary[first:last], pairwise[a:b], tops[a:b], powers[a:b]
-        back, back_power = flipped[a:b], back_powers[a:b]
+        scores, top, back, back_power = unary[first:last], tops[a:b], flipped[a:b], back_powers[a:b]
         paid = 0.0
         if folds:
-            scores = scores.copy()
+            scores, moves = scores.copy(), pairwise[a:b]
             if folds_steps:
                 moves = np.empty((max(n - 1, 1), m, m))
                 for t in range(len(moves)):
@@ -297,7 +175,7 @@ def chances_batch(
             continue
         labels = best[k * first : k * last].reshape((k, n))
         ruled, dense = chain_under_rules(
-            scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine, kind[first:last], sums,
+            scores, back, back_power, beta, tables, terms, seen, slots, widths, machine, kind[first:last], sums,
             tolerance, most_nodes, most_dense, labels, best_chance[i], wanted, node[first:last] if len(node) else node,
         )  # fmt: skip
         log_mass[i] += ruled.log_mass

@@ -6,6 +6,8 @@ vectorizer. These functions say directly what is meant; LLVM maps the eight lane
 alignment is fine. Kernels take these functions from :mod:`rulefield.kernels.lanes`, which does not import numba yet.
 """
 
+from functools import update_wrapper
+
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
@@ -60,7 +62,7 @@ def _pointer(context, builder, array_type, array, index, vector=VECTOR):
 
 @intrinsic
 def load8(typing_context, array, index):
-    """array[index : index + 8], of float64 or float32."""
+    """Array[index : index + 8], of float64 or float32."""
 
     def generate(context, builder, signature, arguments):
         if signature.args[0].dtype == types.float32:
@@ -100,7 +102,7 @@ def word_at(typing_context, array, index):
 
 @intrinsic
 def store8(typing_context, array, index, value):
-    """array[index : index + 8] = value."""
+    """Array[index : index + 8] = value."""
 
     def generate(context, builder, signature, arguments):
         pointer = _pointer(context, builder, signature.args[0], *arguments[:2])
@@ -120,68 +122,64 @@ def fill8(typing_context, scalar):
     return eight(types.float64), generate
 
 
-@intrinsic
-def fma8(typing_context, a, b, c):
+def of_lanes(result):
+    """Return what makes an intrinsic of a function that writes the code for vectors; ``result`` is the type of its value."""
+
+    def make(write):
+        def typed(typing_context, *vectors):
+            def generate(context, builder, signature, arguments):
+                return write(builder, *arguments)
+
+            return result(*[eight] * len(vectors)), generate
+
+        return intrinsic(update_wrapper(typed, write))
+
+    return make
+
+
+@of_lanes(eight)
+def fma8(builder, a, b, c):
     """Return a * b + c."""
-
-    def generate(context, builder, signature, arguments):
-        return _fuse(builder, *arguments)
-
-    return eight(eight, eight, eight), generate
+    return _fuse(builder, a, b, c)
 
 
-@intrinsic
-def add8(typing_context, a, b):
+@of_lanes(eight)
+def add8(builder, a, b):
     """Return a + b."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fadd(*arguments)
-
-    return eight(eight, eight), generate
+    return builder.fadd(a, b)
 
 
-@intrinsic
-def mul8(typing_context, a, b):
+@of_lanes(eight)
+def mul8(builder, a, b):
     """Return a * b."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fmul(*arguments)
-
-    return eight(eight, eight), generate
+    return builder.fmul(a, b)
 
 
-@intrinsic
-def max8(typing_context, a, b):
+def _larger(builder, a, b):
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _smaller(builder, a, b):
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+@of_lanes(eight)
+def max8(builder, a, b):
     """Return the larger in each lane."""
-
-    def generate(context, builder, signature, arguments):
-        a, b = arguments
-        return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-    return eight(eight, eight), generate
+    return _larger(builder, a, b)
 
 
-@intrinsic
-def least_positive8(typing_context, a, b):
+@of_lanes(eight)
+def least_positive8(builder, a, b):
     """Return the smaller in each lane, of a where it is positive and b."""
-
-    def generate(context, builder, signature, arguments):
-        a, b = arguments
-        positive = builder.fcmp_ordered(">", a, _constant(0.0))
-        return builder.select(builder.and_(positive, builder.fcmp_ordered("<", a, b)), a, b)
-
-    return eight(eight, eight), generate
+    positive = builder.fcmp_ordered(">", a, _constant(0.0))
+    return builder.select(builder.and_(positive, builder.fcmp_ordered("<", a, b)), a, b)
 
 
-@intrinsic
-def where_positive8(typing_context, a, b):
-    """B where a is positive, else 0, in each lane."""
-
-    def generate(context, builder, signature, arguments):
-        a, b = arguments
-        return builder.select(builder.fcmp_ordered(">", a, _constant(0.0)), b, _constant(0.0))
-
-    return eight(eight, eight), generate
+@of_lanes(eight)
+def where_positive8(builder, a, b):
+    """Return b where a is positive, else 0, in each lane."""
+    return builder.select(builder.fcmp_ordered(">", a, _constant(0.0)), b, _constant(0.0))
 
 
 def _fold(builder, vector, combine):
@@ -189,44 +187,26 @@ def _fold(builder, vector, combine):
     lanes = [builder.extract_element(vector, ir.Constant(ir.IntType(32), i)) for i in range(N)]
     while len(lanes) > 1:
         half = len(lanes) // 2
-        lanes = [combine(lanes[i], lanes[i + half]) for i in range(half)]
+        lanes = [combine(builder, lanes[i], lanes[i + half]) for i in range(half)]
     return lanes[0]
 
 
-@intrinsic
-def sum8(typing_context, a):
+@of_lanes(types.float64)
+def sum8(builder, a):
     """Sum of the lanes."""
-
-    def generate(context, builder, signature, arguments):
-        return _fold(builder, arguments[0], builder.fadd)
-
-    return types.float64(eight), generate
+    return _fold(builder, a, type(builder).fadd)
 
 
-@intrinsic
-def highest8(typing_context, a):
+@of_lanes(types.float64)
+def highest8(builder, a):
     """Largest lane."""
-
-    def generate(context, builder, signature, arguments):
-        def larger(a, b):
-            return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-        return _fold(builder, arguments[0], larger)
-
-    return types.float64(eight), generate
+    return _fold(builder, a, _larger)
 
 
-@intrinsic
-def lowest8(typing_context, a):
+@of_lanes(types.float64)
+def lowest8(builder, a):
     """Smallest lane."""
-
-    def generate(context, builder, signature, arguments):
-        def smaller(a, b):
-            return builder.select(builder.fcmp_ordered("<", a, b), a, b)
-
-        return _fold(builder, arguments[0], smaller)
-
-    return types.float64(eight), generate
+    return _fold(builder, a, _smaller)
 
 
 LOG2_E = 1.4426950408889634
@@ -236,24 +216,19 @@ ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest whole nu
 FACTORIALS = (1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600, 6227020800)
 
 
-@intrinsic
-def exp8(typing_context, a):
-    """Exp of each lane, for -700 < a < 700, to the last bit or two.
+@of_lanes(eight)
+def exp8(builder, x):
+    """Exp of each lane, for -700 < x < 700, to the last bit or two.
 
     exp(x) = 2^k exp(r), abs(r) <= ln(2)/2, exp(r) by its Taylor polynomial of degree 13 (remainder below 5e-18),
     2^k by writing k into the exponent.
     """
-
-    def generate(context, builder, signature, arguments):
-        (x,) = arguments
-        shifted = _fuse(builder, x, _constant(LOG2_E), _constant(ROUND))
-        k = builder.fsub(shifted, _constant(ROUND))
-        r = _fuse(builder, k, _constant(-LN2_LOW), _fuse(builder, k, _constant(-LN2_HIGH), x))
-        p = _constant(1.0 / FACTORIALS[-1])
-        for factorial in FACTORIALS[-2::-1]:
-            p = _fuse(builder, p, r, _constant(1.0 / factorial))
-        whole = [ir.Constant(INTEGERS, [ir.Constant(ir.IntType(64), value)] * N) for value in (52, 1023 << 52)]
-        bits = builder.add(builder.shl(builder.bitcast(shifted, INTEGERS), whole[0]), whole[1])
-        return builder.fmul(p, builder.bitcast(bits, VECTOR))
-
-    return eight(eight), generate
+    shifted = _fuse(builder, x, _constant(LOG2_E), _constant(ROUND))
+    k = builder.fsub(shifted, _constant(ROUND))
+    r = _fuse(builder, k, _constant(-LN2_LOW), _fuse(builder, k, _constant(-LN2_HIGH), x))
+    p = _constant(1.0 / FACTORIALS[-1])
+    for factorial in FACTORIALS[-2::-1]:
+        p = _fuse(builder, p, r, _constant(1.0 / factorial))
+    whole = [ir.Constant(INTEGERS, [ir.Constant(ir.IntType(64), value)] * N) for value in (52, 1023 << 52)]
+    bits = builder.add(builder.shl(builder.bitcast(shifted, INTEGERS), whole[0]), whole[1])
+    return builder.fmul(p, builder.bitcast(bits, VECTOR))

@@ -14,19 +14,15 @@ class ChainPotentials:
     r"""Log-scores of one chain.
 
     The score of a labeling y is :math:`\sum_t u_t(y_t) + \sum_{t>0} p_t(y_{t-1}, y_t)`.
-
-    Parameters
-    ----------
-    unary : ndarray of float64, shape (n_steps, n_states)
-        Start and end scores, if a model has them, are already added to the first and last row.
-        ``-inf`` forbids a label at a step.
-    pairwise : ndarray of float64, shape (n_states, n_states) or (n_steps - 1, n_states, n_states)
-        Indexed [from, to]; three-dimensional where transitions depend on the input, entry ``t`` then
-        scores the step from ``t`` to ``t + 1``. ``-inf`` forbids.
     """
 
     unary: np.ndarray
+    """float64 (n_steps, n_states): start and end scores, if a model has them, are already added to the first and
+    last row. ``-inf`` forbids a label at a step."""
     pairwise: np.ndarray
+    """float64 (n_states, n_states) or (n_steps - 1, n_states, n_states): indexed [from, to]; three-dimensional
+    where transitions depend on the input, entry ``t`` then scores the step from ``t`` to ``t + 1``. ``-inf``
+    forbids."""
 
     def __post_init__(self) -> None:
         n, m = self.unary.shape

@@ -25,21 +25,17 @@ from rulefield.problem.chain import ChainPotentials
 
 @dataclass(frozen=True)
 class Tally:
-    """A sum over the labeling: sum_t node[c_t, y_t] + sum_{t>0} edge[c_t, y_{t-1}, y_t], c_t the token class.
-
-    Parameters
-    ----------
-    node : ndarray of int32, shape (n_classes, n_states)
-        What label y adds at a token of class c. The first token takes its ``first`` row instead.
-    edge : ndarray of int32, shape (n_classes, n_states, n_states), or None
-        What the step [from, to] adds when it arrives at a token of class c.
-    first : ndarray of int32, shape (n_classes, n_states), or None
-        Replaces ``node`` at the first token (a segment may start there that elsewhere needs an edge).
-    """
+    """A sum over the labeling: sum_t node[c_t, y_t] + sum_{t>0} edge[c_t, y_{t-1}, y_t], c_t the token class."""
 
     node: np.ndarray
+    """int32 (n_classes, n_states): what label y adds at a token of class c. The first token takes its ``first``
+    row instead."""
     edge: np.ndarray | None = None
+    """int32 (n_classes, n_states, n_states), or None: what the step [from, to] adds when it arrives at a token of
+    class c."""
     first: np.ndarray | None = None
+    """int32 (n_classes, n_states), or None: replaces ``node`` at the first token (a segment may start there that
+    elsewhere needs an edge)."""
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -79,25 +75,16 @@ class Automaton:
     ``arc_ptr[s * n_letters + a] : arc_ptr[s * n_letters + a + 1]``; each goes to ``arc_to`` and adds ``arc_amount``.
     Several arcs are a guess about the future that the run must make true (else it dies), so that
     minima, sums and counts over runs equal those over labelings.
-
-    Parameters
-    ----------
-    letter : ndarray of uint16, shape (n_classes, n_labels)
-    n_letters : int
-    arc_ptr : ndarray of uint32, shape (n_states * n_letters + 1,)
-    arc_to : ndarray of uint32, shape (n_arcs,)
-    arc_amount : ndarray of int32, shape (n_arcs,)
-    initial, final : ndarray of int32, shape (n_states,)
-        Amount added by beginning or ending in a state; -1 where that is not allowed.
     """
 
-    letter: np.ndarray
+    letter: np.ndarray  # uint16 (n_classes, n_labels)
     n_letters: int
-    arc_ptr: np.ndarray
-    arc_to: np.ndarray
-    arc_amount: np.ndarray
+    arc_ptr: np.ndarray  # uint32 (n_states * n_letters + 1,)
+    arc_to: np.ndarray  # uint32 (n_arcs,)
+    arc_amount: np.ndarray  # int32 (n_arcs,)
     initial: np.ndarray
     final: np.ndarray
+    """int32 (n_states,), as ``initial``: amount added by beginning or ending in a state; -1 where that is not allowed."""
 
     @property
     def n_states(self) -> int:
@@ -113,39 +100,22 @@ class Rows:
     t + 1, is column ``n * m + (t * m + l) * m + k``; then ``n_auxiliary`` free 0/1 variables.
     The amount of y is the minimum over auxiliary values of the sum of slacks (whole numbers >= 0), where
     only rows with ``may_slack`` have one.
-
-    Parameters
-    ----------
-    row, column : ndarray of int64, shape (n_entries,)
-    value : ndarray of float64, shape (n_entries,)
-    bound : ndarray of float64, shape (n_rows,)
-    may_slack : ndarray of bool, shape (n_rows,)
-    n_auxiliary : int
     """
 
-    row: np.ndarray
-    column: np.ndarray
-    value: np.ndarray
-    bound: np.ndarray
-    may_slack: np.ndarray
+    row: np.ndarray  # int64 (n_entries,)
+    column: np.ndarray  # int64 (n_entries,)
+    value: np.ndarray  # float64 (n_entries,)
+    bound: np.ndarray  # float64 (n_rows,)
+    may_slack: np.ndarray  # bool (n_rows,)
     n_auxiliary: int = 0
 
 
 @dataclass(frozen=True)
 class Presences:
-    """At least ``low`` and at most ``high`` of some facts hold, each of them that some token, or none, has certain labels.
+    """At least ``low`` and at most ``high`` of some facts hold, each of them that some token, or none, has certain labels."""
 
-    Parameters
-    ----------
-    cells : ndarray of bool, shape (n_facts, n_classes, n_states)
-        The labels that a fact is about, at tokens of each class.
-    wanted : ndarray of bool, shape (n_facts,)
-        Whether the fact is that some token has one of them; else that none has.
-    low, high : int
-    """
-
-    cells: np.ndarray
-    wanted: np.ndarray
+    cells: np.ndarray  # bool (n_facts, n_classes, n_states): the labels that a fact is about, at tokens of each class
+    wanted: np.ndarray  # bool (n_facts,): whether the fact is that some token has one of them; else that none has
     low: int
     high: int
 
@@ -177,51 +147,29 @@ class Joinable(Protocol):
 
 @dataclass(frozen=True)
 class CompiledRule:
-    """One rule, ready for engines, for one input.
+    """One rule, ready for engines, for one input."""
 
-    Parameters
-    ----------
-    rule : int
-        Its number in the user's list.
-    weight : float
-        What a unit of its amount costs; ``inf`` if it is hard.
-    once : bool
-        Pay ``weight`` once where the amount is positive, whatever the amount.
-    token_class : ndarray of uint16, shape (n_steps,)
-    tally : Tally or None
-        Where the amount is a plain sum (never negative for any labeling).
-    counters : tuple of Counter
-        Where the amount is a sum of excesses; empty if it is not.
-    automaton : Automaton or None
-        None only where ``tally`` or ``counters`` say everything, or where it would be too large.
-    find_max : callable
-        Returns ``max_amount``, which the amount never exceeds on this input; a function, because few rules need it.
-    make_rows : callable
-        Builds the linear rows; a function, because few inputs ever need them. Its optional argument ``letter`` (m,)
-        builds them for m labels of which label u stands for label ``letter[u]`` of the tables.
-    form : object, optional
-        Rules with the same object here have the same tally, counters and automaton: engines need not look closer.
-    joinable : Joinable, optional
-        Where engines may read the rule together with others.
-    find_amount : callable, optional
-        Amount of a labeling (n,), token by token in Python: where ``rows`` are the only form.
-    presences : Presences, optional
-        Where the rule says how many labels occur: its amount is 0 if it holds, else 1.
-    """
-
-    rule: int
-    weight: float
-    once: bool
-    token_class: np.ndarray
-    tally: Tally | None
-    counters: tuple[Counter, ...]
+    rule: int  # its number in the user's list
+    weight: float  # what a unit of its amount costs; ``inf`` if it is hard
+    once: bool  # pay ``weight`` once where the amount is positive, whatever the amount
+    token_class: np.ndarray  # uint16 (n_steps,)
+    tally: Tally | None  # where the amount is a plain sum (never negative for any labeling)
+    counters: tuple[Counter, ...]  # where the amount is a sum of excesses; empty if it is not
     automaton: Automaton | None
+    """None only where ``tally`` or ``counters`` say everything, or where it would be too large."""
     find_max: Callable[[], int]
+    """Returns ``max_amount``, which the amount never exceeds on this input; a function, because few rules need it."""
     make_rows: Callable[..., Rows]
+    """Builds the linear rows; a function, because few inputs ever need them. Its optional argument ``letter`` (m,)
+    builds them for m labels of which label u stands for label ``letter[u]`` of the tables."""
     form: object | None = field(default=None, compare=False, repr=False)
+    """Rules with the same object here have the same tally, counters and automaton: engines need not look closer."""
     joinable: Joinable | None = field(default=None, compare=False, repr=False)
+    """Where engines may read the rule together with others."""
     find_amount: Callable[[np.ndarray], int] | None = field(default=None, compare=False, repr=False)
+    """Amount of a labeling (n,), token by token in Python: where ``rows`` are the only form."""
     presences: Presences | None = field(default=None, compare=False, repr=False)
+    """Where the rule says how many labels occur: its amount is 0 if it holds, else 1."""
 
     @cached_property
     def max_amount(self) -> int:

@@ -11,25 +11,14 @@ class CompiledExpectation:
 
     phi sums ``node[c_t, s_t]`` over tokens, ``edges[k][y^k_{t-1}, y^k_t]`` over steps and tasks, and 1 for every step
     whose pair of joint states is among the moves.
-
-    Parameters
-    ----------
-    node : ndarray of float64, shape (n_classes, S)
-    token_class : ndarray of uint16, shape (n_tokens,)
-        Class of each token of the corpus, as far as this statement can tell tokens apart.
-    edges : tuple of ndarray (m_k, m_k) or None, one per task
-    move_from, move_to : ndarray of int64, shape (n_moves,)
-    total : float
-        What a share is a share of: tokens, steps, or sequences.
-    low, high : float
-        ``-inf`` and ``inf`` if one side is open.
     """
 
-    node: np.ndarray
+    node: np.ndarray  # float64 (n_classes, S)
     token_class: np.ndarray
-    edges: tuple[np.ndarray | None, ...]
-    move_from: np.ndarray
-    move_to: np.ndarray
-    total: float
-    low: float
+    """uint16 (n_tokens,): class of each token of the corpus, as far as this statement can tell tokens apart."""
+    edges: tuple[np.ndarray | None, ...]  # (m_k, m_k) for each task
+    move_from: np.ndarray  # int64 (n_moves,)
+    move_to: np.ndarray  # int64 (n_moves,)
+    total: float  # what a share is a share of: tokens, steps, or sequences
+    low: float  # ``-inf`` and ``inf`` if one side is open
     high: float

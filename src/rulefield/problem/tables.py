@@ -13,27 +13,15 @@ MOST_LABELS = 100_000
 
 @dataclass(frozen=True)
 class TableFactors:
-    """Tables; a combination of labels (y_1, ..., y_k) of a table's nodes has the code ((y_1 m_2 + y_2) m_3 + ...).
-
-    Parameters
-    ----------
-    pointer : ndarray of int64, shape (n_tables + 1,)
-        Nodes of table t are ``node[pointer[t] : pointer[t + 1]]``, all different.
-    node : ndarray of int64
-    code_pointer : ndarray of int64, shape (n_tables + 1,)
-    code : ndarray of int64
-        Combinations that have a score of their own, ascending in each table.
-    score : ndarray of float64
-    default : ndarray of float64, shape (n_tables,)
-        Score of all other combinations; ``-inf`` forbids them.
-    """
+    """Tables; a combination of labels (y_1, ..., y_k) of a table's nodes has the code ((y_1 m_2 + y_2) m_3 + ...)."""
 
     pointer: np.ndarray
-    node: np.ndarray
-    code_pointer: np.ndarray
-    code: np.ndarray
-    score: np.ndarray
-    default: np.ndarray
+    """int64 (n_tables + 1,): nodes of table t are ``node[pointer[t] : pointer[t + 1]]``, all different."""
+    node: np.ndarray  # int64
+    code_pointer: np.ndarray  # int64 (n_tables + 1,)
+    code: np.ndarray  # int64: combinations that have a score of their own, ascending in each table
+    score: np.ndarray  # float64
+    default: np.ndarray  # float64 (n_tables,): score of all other combinations; ``-inf`` forbids them
 
     @property
     def n_tables(self) -> int:

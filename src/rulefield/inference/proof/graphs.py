@@ -46,20 +46,11 @@ MOST_MESSAGES = 4_000_000
 
 @dataclass
 class Bounds:
-    """A reparametrization in arrays.
+    """A reparametrization in arrays."""
 
-    Parameters
-    ----------
-    node : ndarray
-        Scores of all labels, messages added.
-    message : ndarray, shape (edges, 2, most labels)
-    alive : ndarray of bool
-        Labels that are not ruled out.
-    """
-
-    node: np.ndarray
-    message: np.ndarray
-    alive: np.ndarray
+    node: np.ndarray  # scores of all labels, messages added
+    message: np.ndarray  # (edges, 2, most labels)
+    alive: np.ndarray  # bool: labels that are not ruled out
 
     def copy(self) -> "Bounds":
         """Return a copy."""

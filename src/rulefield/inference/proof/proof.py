@@ -16,18 +16,11 @@ Text = dict[str, Any]
 
 @dataclass(frozen=True)
 class Proof:
-    """A proof that no labeling is worth more than a bound, or that none is possible.
+    """A proof that no labeling is worth more than a bound, or that none is possible."""
 
-    Parameters
-    ----------
-    bound : float or None
-        No labeling is worth more; None if none is possible.
-    write : callable
-        Returns what the file holds (see docs/proofs.md): the problem is written down when it is first asked for.
-    """
-
-    bound: float | None
+    bound: float | None  # no labeling is worth more; None if none is possible
     write: Callable[[], Text] = field(repr=False, compare=False)
+    """Returns what the file holds (see docs/proofs.md): the problem is written down when it is first asked for."""
 
     @cached_property
     def text(self) -> Text:

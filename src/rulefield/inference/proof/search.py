@@ -42,29 +42,14 @@ UNIT = 2.0**-36
 
 @dataclass
 class LeafSearch:
-    """The search for the steps of one leaf.
+    """The search for the steps of one leaf."""
 
-    Parameters
-    ----------
-    flat : Flat
-        The rules as the file states them.
-    classes : ndarray of uint16, shape (rules, n)
-    caps : ndarray, shape (counters,)
-        Largest multipliers that the checker accepts.
-    m : int
-        Number of labels.
-    floor : float
-        What the best path is to be brought down to.
-    arcs_left : int
-        Arcs that may still be looked at.
-    """
-
-    flat: Flat
-    classes: np.ndarray
-    caps: np.ndarray
-    m: int
-    floor: float
-    arcs_left: int = MOST_ARCS
+    flat: Flat  # the rules as the file states them
+    classes: np.ndarray  # uint16 (rules, n)
+    caps: np.ndarray  # (counters,): largest multipliers that the checker accepts
+    m: int  # number of labels
+    floor: float  # what the best path is to be brought down to
+    arcs_left: int = MOST_ARCS  # arcs that may still be looked at
     steps: list[Step] = field(default_factory=list)
 
     @property

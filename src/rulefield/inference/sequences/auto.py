@@ -73,29 +73,13 @@ def is_within(nats: float) -> Callable[[Progress], bool]:
 
 @dataclass(frozen=True)
 class Step:
-    """One entry of the walk.
-
-    Parameters
-    ----------
-    name : str
-        The stage.
-    run : Stage
-        The code of the stage.
-    reads : frozenset of str
-        Forms of rules; the step is left out if a rule has none of them.
-    share : float
-        Share of the work left that it may use.
-    most_units : float
-        Largest work.
-    pays : callable
-        Whether to run it, given the progress.
-    """
+    """One entry of the walk."""
 
     name: str
     run: Stage
-    reads: frozenset[str]
-    share: float = 1.0
-    most_units: float = np.inf
+    reads: frozenset[str]  # forms of rules; the step is left out if a rule has none of them
+    share: float = 1.0  # of the work left that it may use
+    most_units: float = np.inf  # largest work
     pays: Callable[[Progress], bool] = always
 
     def limit(self, progress: Progress, node_limit: int) -> int:

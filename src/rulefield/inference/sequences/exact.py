@@ -14,24 +14,13 @@ from rulefield.problem.chain import ChainPotentials
 
 @dataclass(frozen=True)
 class ChainMarginals:
-    """The distribution p(y) proportional to exp(score(y)) of one chain, seen through its marginals.
+    """The distribution p(y) proportional to exp(score(y)) of one chain, seen through its marginals."""
 
-    Parameters
-    ----------
-    log_partition : float
-        log of the sum of exp(score) over all labelings; ``-inf`` where all are forbidden.
-    node : ndarray of float64, shape (n_steps, n_states)
-        P(y_t = label); zeros where the chain is infeasible.
-    edge : ndarray of float64, shape (n_steps - 1, n_states, n_states), or None
-        P(y_t = a, y_{t+1} = b), where it was asked for.
-    status : Status
-        ``optimal`` (exact) or ``infeasible``.
-    """
-
-    log_partition: float
-    node: np.ndarray
+    log_partition: float  # log of the sum of exp(score) over all labelings; ``-inf`` where all are forbidden
+    node: np.ndarray  # float64 (n_steps, n_states): P(y_t = label); zeros where the chain is infeasible
     edge: np.ndarray | None
-    status: Status
+    """float64 (n_steps - 1, n_states, n_states), or None: P(y_t = a, y_{t+1} = b), where it was asked for."""
+    status: Status  # ``optimal`` (exact) or ``infeasible``
 
 
 def clamp(potentials: ChainPotentials, allowed: np.ndarray | None) -> ChainPotentials:

@@ -27,38 +27,20 @@ class Prepared:
 
     Engines work without the constants: their *value* of a labeling is its objective minus ``offset``, and all terms
     of it are <= 0.
-
-    Parameters
-    ----------
-    problem : ChainProblem
-    unary : ndarray, shape (n, m)
-        With local rules folded in, hard ones as ``-inf``; each token's maximum is taken out.
-    arriving : ndarray, shape (k, m, m)
-        Transposed pairwise scores [to, from], likewise; k is 1 or n - 1.
-    offset : float
-        What was taken out: maxima, minus costs that no labeling can avoid.
-    tables : RuleTables
-    classes : ndarray of uint16, shape (rules, n)
-    caps : ndarray of float64, shape (counters,)
-        Largest dual of each counter: the weight of its rule, divided by its largest amount where it is paid once.
-    flat : Flat
-        The flat forms of the rules as engines read them: those as one that can be said together.
-    own : Flat
-        The flat forms of the problem's own rules, as the checker reads them.
-    sure_cost : float
-        What rules outside the potentials cost at the least: in ``offset``, and no longer in ``tables``.
     """
 
     problem: ChainProblem
-    unary: np.ndarray
-    arriving: np.ndarray
-    offset: float
+    unary: np.ndarray  # (n, m): with local rules folded in, hard ones as ``-inf``; each token's maximum is taken out
+    arriving: np.ndarray  # (k, m, m): transposed pairwise scores [to, from], likewise; k is 1 or n - 1
+    offset: float  # what was taken out: maxima, minus costs that no labeling can avoid
     tables: RuleTables
-    classes: np.ndarray
+    classes: np.ndarray  # uint16 (rules, n)
     caps: np.ndarray
-    flat: Flat
-    own: Flat
+    """float64 (counters,): largest duals, the weight of the rule, divided by its largest amount where it is paid once."""
+    flat: Flat  # the flat forms of the rules as engines read them: those as one that can be said together
+    own: Flat  # the flat forms of the problem's own rules, as the checker reads them
     sure_cost: float
+    """What rules outside the potentials cost at the least: in ``offset``, and no longer in ``tables``."""
 
     def error(self, value: float) -> float:
         """Bound the rounding error of a labeling's value."""

@@ -13,22 +13,14 @@ from rulefield.problem.chain_rules import Rows
 
 @dataclass(frozen=True)
 class ChainParts:
-    """The node and edge parts of a chain that an integer program is about.
+    """The node and edge parts of a chain that an integer program is about."""
 
-    Parameters
-    ----------
-    step, label : ndarray of int64, shape (nodes,)
-    source, target : ndarray of int64, shape (edges,)
-        Numbers of nodes.
-    node_score, edge_score : ndarray of float64
-    """
-
-    step: np.ndarray
+    step: np.ndarray  # int64 (nodes,)
     label: np.ndarray
-    source: np.ndarray
+    source: np.ndarray  # int64 (edges,): numbers of nodes
     target: np.ndarray
-    node_score: np.ndarray
-    edge_score: np.ndarray
+    node_score: np.ndarray  # float64
+    edge_score: np.ndarray  # float64
 
     @property
     def size(self) -> int:
@@ -39,12 +31,6 @@ class ChainParts:
     def choices(self) -> int:
         """Number of parts beyond those of one labeling: what a solver has to decide about."""
         return self.size - 2 * len(np.unique(self.step)) + 1
-
-    def scores_in(self, prepared: Prepared) -> np.ndarray:
-        """Scores (nodes + edges,) of the parts under another problem's potentials."""
-        which = np.minimum(self.step[self.source], len(prepared.arriving) - 1)
-        edges = prepared.arriving[which, self.label[self.target], self.label[self.source]]
-        return np.concatenate([prepared.unary[self.step, self.label], edges])
 
 
 def all_parts(prepared: Prepared) -> ChainParts:

@@ -35,45 +35,25 @@ STEPS_PER_UNIT = 400
 
 @dataclass
 class Progress:
-    """What is known of a problem so far; engines take it from one another.
-
-    Parameters
-    ----------
-    prepared : Prepared
-    best : float
-        Value of ``labels`` (constants taken out); ``-inf`` while no labeling that obeys the hard rules is known.
-    bound : float
-        No labeling has a higher value; rounding errors are added to it.
-    duals : ndarray, shape (counters,)
-        The duals behind the best dual bound.
-    lowered : ndarray, shape (n, m)
-        Unary scores minus what rules read by automata are sure to cost; ``constant`` belongs to it.
-    priced : tuple of int
-        Places of the rules that it was lowered by, in this order.
-    nodes : int
-        Work done so far, in units of 1 to 2 microseconds; ``charge`` adds to it, up to ``most_nodes``.
-    terms : dict
-        Pieces of rules that were in conflict so far, and by how much each made its lattice grow.
-    step : float
-        Height of the next window that the product searches; 0 while that is to be chosen.
-    window_units : int
-        Work of the last window that the product searched to its end.
-    """
+    """What is known of a problem so far; engines take it from one another."""
 
     prepared: Prepared
     labels: np.ndarray
-    duals: np.ndarray
+    duals: np.ndarray  # (counters,): the duals behind the best dual bound
     lowered: np.ndarray
+    """(n, m): unary scores minus what rules read by automata are sure to cost; ``constant`` belongs to it."""
     best: float = -np.inf
-    bound: float = np.inf
+    """Value of ``labels`` (constants taken out); ``-inf`` while no labeling that obeys the hard rules is known."""
+    bound: float = np.inf  # no labeling has a higher value; rounding errors are added to it
     constant: float = 0.0
     iterations: int = 0
-    nodes: int = 0
+    nodes: int = 0  # work done so far, in units of 1 to 2 microseconds; ``charge`` adds to it, up to ``most_nodes``
     most_nodes: float = np.inf
-    priced: tuple[int, ...] = ()
+    priced: tuple[int, ...] = ()  # places of the rules that it was lowered by, in this order
     terms: dict[Term, float] = field(default_factory=dict)
-    step: float = 0.0
-    window_units: int = 0
+    """Pieces of rules that were in conflict so far, and by how much each made its lattice grow."""
+    step: float = 0.0  # height of the next window that the product searches; 0 while that is to be chosen
+    window_units: int = 0  # work of the last window that the product searched to its end
     deadline: Deadline = NO_DEADLINE
 
     @classmethod

@@ -6,14 +6,11 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.flatten import flatten
-from rulefield.inference.highs import Program, minimize
 from rulefield.inference.limits import deadline
-from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
+from rulefield.inference.result import Result, Status, judge, rounding_error
 from rulefield.inference.sequences.auto import NODE_LIMIT, run_auto
 from rulefield.inference.sequences.check import judge_labeling
-from rulefield.inference.sequences.enumerate import judge_every, labelings
-from rulefield.inference.sequences.prepare import Prepared, prepare
-from rulefield.inference.sequences.program import ChainParts, all_parts, build, labels_of
+from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress, dual_potentials
 from rulefield.inference.sequences.stages.product import chain_relaxation
 from rulefield.kernels.lattice.dual import completions
@@ -29,24 +26,12 @@ ones, while even cheap labelings reach the floor."""
 
 @dataclass(frozen=True)
 class TwoStageResult(Result):
-    """A result of two-stage decoding; ``optimal`` means that no allowed labeling costs less.
+    """A result of two-stage decoding; ``optimal`` means that no allowed labeling costs less."""
 
-    Parameters
-    ----------
-    cost : float
-        What the rules that the labeling breaks cost.
-    cost_lower_bound : float
-        No labeling that reaches ``score_floor`` and obeys the hard rules costs less.
-    best_score : float
-        Z*: the best score of the first stage.
-    score_floor : float
-        The least score that the second stage allows.
-    """
-
-    cost: float = np.inf
-    cost_lower_bound: float = 0.0
-    best_score: float = -np.inf
-    score_floor: float = -np.inf
+    cost: float = np.inf  # what the rules that the labeling breaks cost
+    cost_lower_bound: float = 0.0  # no labeling that reaches ``score_floor`` and obeys the hard rules costs less
+    best_score: float = -np.inf  # Z*: the best score of the first stage
+    score_floor: float = -np.inf  # the least score that the second stage allows
 
 
 @dataclass
@@ -113,16 +98,16 @@ def decode_two_stage(
     log_partition : float
         Subtracted from scores to make them log-probabilities; 0 uses raw scores. Only the ratio form depends on it.
     engine : str
-        "auto": Lagrangian bound, then dynamic programming over pairs (score, cost). "milp": HiGHS. "enumerate".
+        "auto", the only one: Lagrangian bound, then dynamic programming over pairs (score, cost).
     node_limit, seconds : int, float
-        As in ``decode``; with "auto" the limit in seconds is for each of its calls.
+        As in ``decode``; the limit in seconds is for each of its calls.
 
     Returns
     -------
     TwoStageResult
         ``upper_bound`` bounds score - cost over the labelings that stage 2 allows.
     """
-    for rule in problem.rules if engine == "auto" else ():
+    for rule in problem.rules:
         rule.refuse_rows_only("two-stage decoding")
     if (tau is None) == (delta is None):
         raise InputError(f"two-stage decoding needs either tau or delta; got tau={tau} and delta={delta}.")
@@ -130,9 +115,8 @@ def decode_two_stage(
         raise InputError(f"tau must lie in [0, 1]; got {tau}.")
     if delta is not None and not delta >= 0:
         raise InputError(f"delta must be at least 0; got {delta}.")
-    run = {"auto": _by_program, "milp": _by_highs, "enumerate": _by_listing}
-    if engine not in run:
-        raise InputError(f"two-stage engine {engine!r} is unknown; choose one of {', '.join(run)}.")
+    if engine != "auto":
+        raise InputError(f"two-stage decoding has one engine, 'auto'; got engine={engine!r}.")
     centered, offset = _centered(problem.potentials)
     first = Progress.start(prepare(ChainProblem(centered, tuple(r for r in problem.rules if r.weight == np.inf))))
     with deadline(seconds) as first.deadline:
@@ -147,8 +131,8 @@ def decode_two_stage(
     within = ChainProblem(_reaching(centered, floor), problem.rules)
     search = _Search(within, best, floor, first.labels, -np.inf, np.inf)
     _offer(search, first.labels)
-    run[engine](search, node_limit, seconds)
-    return _result(problem, search, engine, first, offset)
+    _minimize_cost(search, node_limit, seconds)
+    return _result(problem, search, first, offset)
 
 
 def _centered(potentials: ChainPotentials) -> tuple[ChainPotentials, float]:
@@ -185,7 +169,7 @@ def _offer(search: _Search, labels: np.ndarray) -> None:
         search.offer(labels, found.score, sum(broken.cost for broken in found.broken))
 
 
-def _result(problem: ChainProblem, search: _Search, engine: str, first: Progress, offset: float) -> TwoStageResult:
+def _result(problem: ChainProblem, search: _Search, first: Progress, offset: float) -> TwoStageResult:
     found = judge_labeling(problem, search.labels, search.flat)
     cost = sum(broken.cost for broken in found.broken)
     search.cost = cost
@@ -197,7 +181,7 @@ def _result(problem: ChainProblem, search: _Search, engine: str, first: Progress
         found.objective,
         bound,
         search.status if first.settled else Status.bounded,
-        engine,
+        "auto",
         search.iterations,
         found.broken,
         cost=cost,
@@ -219,7 +203,7 @@ def _scaled(problem: ChainProblem, rate: float) -> tuple[ChainProblem, float]:
     return ChainProblem(larger, rules), factor
 
 
-def _by_program(search: _Search, node_limit: int, seconds: float | None) -> None:
+def _minimize_cost(search: _Search, node_limit: int, seconds: float | None) -> None:
     """Lagrangian bound over exchange rates, then the exact search in the lattice of the best rate."""
     if search.cost <= _TIE:
         search.lower = search.cost
@@ -313,69 +297,3 @@ def _close(search: _Search, rate: float, factor: float, progress: Progress, node
         _offer(search, labels)
     blurred = rounding_error(4 * len(labels), search.floor / rate)  # costs are read off as differences of scores
     search.lower = max(search.lower, search.cost - blurred)
-
-
-def _by_highs(search: _Search, node_limit: int, seconds: float | None) -> None:
-    """Eqs. 22-29 as two integer programs: the least cost, then the best score at that cost."""
-    prepared = prepare(search.problem)
-    labels, lower, nodes = least_cost_by_highs(search.problem, prepared, search.floor, node_limit, seconds)
-    search.iterations += nodes
-    if labels is not None:
-        _offer(search, labels)
-    search.lower = min(max(lower, 0.0), search.cost)
-    if labels is None:
-        return
-    program, parts, cost, score = _program(search.problem, prepared, search.floor)
-    _at_most(program, cost[0], search.cost + TOLERANCE - cost[1])
-    program.cost = [score]
-    found = minimize(program, node_limit, seconds)
-    search.iterations += found.units
-    again = labels_of(parts, found.values, len(prepared.unary))
-    if again is not None:
-        _offer(search, again)
-
-
-def least_cost_by_highs(
-    problem: ChainProblem,
-    prepared: Prepared,
-    floor: float,
-    most_units: float = np.inf,
-    seconds: float | None = None,
-) -> tuple[np.ndarray | None, float, int]:
-    """Eqs. 22-29 as one integer program: (labels of least cost that reach the floor, lower bound, units of work)."""
-    program, parts, (cost, constant), _ = _program(problem, prepared, floor)
-    program.cost = [cost]
-    found = minimize(program, most_units, seconds)
-    labels = labels_of(parts, found.values, len(prepared.unary))
-    return labels, found.lower_bound + constant, found.units
-
-
-def _program(
-    problem: ChainProblem, prepared: Prepared, floor: float
-) -> tuple[Program, ChainParts, tuple[np.ndarray, float], np.ndarray]:
-    """Build the program of labelings that reach the floor, its parts, and two rows over its columns.
-
-    The rows are (cost of broken rules less a constant, that constant) and minus the model's score less a constant.
-    """
-    plain = prepare(ChainProblem(problem.potentials))
-    parts = all_parts(prepared)
-    program = build(prepared, parts)
-    total = np.concatenate(program.cost)
-    score = np.zeros_like(total)
-    score[: len(parts.step) + len(parts.source)] = -parts.scores_in(plain)
-    _at_most(program, score, plain.offset - floor)
-    return program, parts, (total - score, plain.offset - prepared.offset - prepared.sure_cost), score
-
-
-def _at_most(program: Program, row: np.ndarray, bound: float) -> None:
-    columns = np.flatnonzero(row)
-    program.add_rows(np.zeros(len(columns)), columns, row[columns], np.full(1, bound))
-
-
-def _by_listing(search: _Search, node_limit: int, seconds: float | None) -> None:
-    """Judge all labelings."""
-    every, (scores, costs) = labelings(search.problem.potentials), judge_every(search.problem)
-    search.iterations = len(scores)
-    for i in np.flatnonzero((scores > -np.inf) & (costs < np.inf)).tolist():
-        search.offer(every[i], float(scores[i]), float(costs[i]))
-    search.lower = search.cost

@@ -19,14 +19,13 @@ from rulefield.kernels.lattice.terms import (
     entered_states,
     node_letters,
 )
-from rulefield.kernels.lattice.walk import LabelWalk, mass_cut
+from rulefield.kernels.lattice.walk import LEAST_MASS, LabelWalk, mass_cut
 
 SETTLED = np.int64(-1)  # the state of an automaton that has nothing more to say
 PAID = NEVER  # the state of the counters of a rule that is paid once, and was
 MOST_BRANCHES = 64  # runs that automata which guess may follow along one arc; the mass of more counts as left out
 EVERYTHING = np.int64(1) << np.int64(60)
 ARC_SHARE = 0.02  # of the mass below which nodes were dropped: arcs of less are not followed
-LEAST_MASS = 1e-290  # what underflowed is counted as this
 
 
 @kernel

@@ -15,6 +15,8 @@ from rulefield.kernels.jit import kernel
 
 BINS = 200
 """Powers of two that masses are sorted by; smaller ones share the last bin."""
+LEAST_MASS = 1e-290
+"""What underflowed is counted as this."""
 
 
 class LabelWalk(NamedTuple):
@@ -82,7 +84,7 @@ def lattice_walk(lattice, ahead, log_total, tolerance):
         cut = mass_cut(mass, layer[t], layer[t + 1], tolerance * (t + 1) / (2 * n) - spent)
         for i in range(layer[t], layer[t + 1]):
             if mass[i] <= 0.0 or mass[i] < cut:
-                spent += mass[i]
+                spent += max(mass[i], LEAST_MASS)
                 mass[i] = 0.0
                 continue
             number[i] = kept
@@ -107,7 +109,9 @@ def lattice_walk(lattice, ahead, log_total, tolerance):
             for a in range(arc_ptr[i], arc_ptr[i + 1]):
                 j, here = number[arc_to[a]], mass[i] * share[a]
                 if j < 0 or here <= 0.0 or here < cut:
-                    spent += 0.0 if j < 0 else here  # what leads to a node that was dropped is counted there
+                    spent += (
+                        0.0 if j < 0 else max(here, LEAST_MASS)
+                    )  # what leads to a node that was dropped is counted there
                     continue
                 new_to[arcs], new_mass[arcs] = j, share[a]
                 arcs += 1
@@ -117,6 +121,18 @@ def lattice_walk(lattice, ahead, log_total, tolerance):
     return LabelWalk(
         new_layer, label[:kept], start[: new_layer[1]], new_ptr[: kept + 1], new_to[:arcs], new_mass[:arcs], spent
     )  # fmt: skip
+
+
+@kernel
+def log_walk(lattice, ahead, log_total):
+    """Return the whole walk of a lattice whose nodes all lead to the end, with logarithms of masses."""
+    start, arc_mass = np.empty(lattice.layer[1]), np.empty(len(lattice.arc_to))
+    for i in range(len(start)):
+        start[i] = lattice.reach[i] + ahead[i] - log_total
+    for i in range(len(lattice.label)):
+        for a in range(lattice.arc_ptr[i], lattice.arc_ptr[i + 1]):
+            arc_mass[a] = lattice.arc_score[a] + ahead[lattice.arc_to[a]] - ahead[i]
+    return LabelWalk(lattice.layer, lattice.label, start, lattice.arc_ptr, lattice.arc_to, arc_mass, 0.0)
 
 
 @kernel

@@ -49,25 +49,14 @@ def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None
 
 @dataclass(frozen=True)
 class Facts:
-    """The rules that say how many facts hold, one after the other, on one chain.
+    """The rules that say how many facts hold, one after the other, on one chain."""
 
-    Parameters
-    ----------
-    cells : ndarray of float64, shape (facts, n, m)
-        1 for the tokens and labels that belong to a fact.
-    wanted : ndarray of bool, shape (facts,)
-        Whether a fact holds where its switch is on.
-    rule_ptr, low, high : ndarray of int64
-        Facts of each rule, and how many of them must hold.
-    weight : ndarray of float64, shape (rules,)
-    """
-
-    cells: np.ndarray
-    wanted: np.ndarray
-    rule_ptr: np.ndarray
-    low: np.ndarray
+    cells: np.ndarray  # float64 (facts, n, m): 1 for the tokens and labels that belong to a fact
+    wanted: np.ndarray  # bool (facts,): whether a fact holds where its switch is on
+    rule_ptr: np.ndarray  # int64 (rules + 1,): facts of rule r are ``rule_ptr[r] : rule_ptr[r + 1]``
+    low: np.ndarray  # int64 (rules,): how many of them must hold at the least
     high: np.ndarray
-    weight: np.ndarray
+    weight: np.ndarray  # float64 (rules,)
 
     @classmethod
     def of(cls, progress: Progress) -> "Facts | None":

@@ -5,6 +5,7 @@ planes met so far in a box around the best multipliers known ([Kelley60] with a 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,30 +18,20 @@ MOST_PASSES = 100
 FIRST_BOX, WIDER, NARROWER = 1.0, 2.0, 0.5
 
 
+@dataclass
 class Planes:
-    """The minimization of D on one dense chain.
+    """The minimization of D on one dense chain; ``labels`` (n,) is the labeling of the newest plane."""
 
-    Parameters
-    ----------
-    unary : ndarray, shape (n, m)
-    arriving : ndarray, shape (k, m, m)
-    tables : RuleTables
-    classes : ndarray of uint16, shape (rules, n)
-    caps : ndarray, shape (counters,)
+    unary: np.ndarray
+    arriving: np.ndarray
+    tables: RuleTables
+    classes: np.ndarray
+    caps: np.ndarray
+    heights: list[float] = field(default_factory=list)
+    slopes: list[np.ndarray] = field(default_factory=list)
 
-    Attributes
-    ----------
-    labels : ndarray, shape (n,)
-        The labeling of the newest plane.
-    """
-
-    def __init__(
-        self, unary: np.ndarray, arriving: np.ndarray, tables: RuleTables, classes: np.ndarray, caps: np.ndarray
-    ):
-        self.unary, self.arriving, self.tables, self.classes, self.caps = unary, arriving, tables, classes, caps
-        self.labels = np.zeros(len(unary), np.int64)
-        self.heights: list[float] = []
-        self.slopes: list[np.ndarray] = []
+    def __post_init__(self) -> None:
+        self.labels = np.zeros(len(self.unary), np.int64)
 
     def value(self, duals: np.ndarray) -> float:
         """Return D, and keep the plane of the labeling that attains it."""
@@ -58,16 +49,10 @@ class Planes:
     def minimize(
         self, duals: np.ndarray, least_gain: Callable[[float], float], goes_on: Callable[[np.ndarray, float], bool]
     ) -> np.ndarray:
-        """Return multipliers of the least value met.
+        """Return multipliers of the least value met, from ``duals`` on.
 
-        Parameters
-        ----------
-        duals : ndarray, shape (counters,)
-            Where to begin.
-        least_gain : callable
-            Of the least value so far: what planes must promise below it to go on.
-        goes_on : callable
-            Of every pass, its multipliers and its value: whether another one is wanted.
+        Planes must promise ``least_gain`` (of the least value so far) below it, and every pass is shown to ``goes_on``, its
+        multipliers and its value, which says whether another one is wanted.
         """
         best, least, box = duals.copy(), self.value(duals), FIRST_BOX
         wanted = goes_on(best, least)

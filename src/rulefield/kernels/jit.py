@@ -28,22 +28,11 @@ from rulefield.locks import held_over_forks
 
 
 class Kernel:
-    """A function that is compiled at its first call.
+    """A function that is compiled at its first call, with options of ``numba.njit``.
 
     Numba takes it for a dispatcher of its own where another kernel calls it: it asks every global for its
-    ``_numba_type_``, and for ``targetoptions`` and ``py_func`` where it may be inlined.
-
-    Parameters
-    ----------
-    function : callable
-    **options
-        Of ``numba.njit``.
-
-    Attributes
-    ----------
-    twin : callable or None
-        The same in numpy, for little work in a process that has loaded no kernel yet; it returns NotImplemented where the
-        work is not little.
+    ``_numba_type_``, and for ``targetoptions`` and ``py_func`` where it may be inlined. ``twin`` does the same in numpy, for
+    little work in a process that has loaded no kernel yet; it returns NotImplemented if the work is not little.
     """
 
     any_loaded: ClassVar[bool] = False

@@ -28,13 +28,7 @@ class Proof:
         return self.write()
 
     def check(self) -> str:
-        """Return what is proved, in words, by :mod:`rulefield.proofcheck`.
-
-        Raises
-        ------
-        InternalError
-            The checker refuses the proof.
-        """
+        """Return what is proved, in words, by :mod:`rulefield.proofcheck`; raise if it refuses the proof."""
         return check_text(self.to_json())
 
     def to_json(self) -> str:

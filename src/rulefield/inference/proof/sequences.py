@@ -24,16 +24,9 @@ NOTHING = 2.0**-24
 def prove_chain(
     problem: ChainProblem, result: Result, words: Sequence[str] = (), most_arcs: int = MOST_ARCS
 ) -> Proof | None:
-    """Return a proof of what an engine answers to a chain; None if none was found within the limit.
+    """Return a proof of what an engine answers to a chain; None if none was found within so many arcs.
 
-    Parameters
-    ----------
-    problem : ChainProblem
-    result : Result
-    words : sequence of str
-        The rules in words, as the file names them.
-    most_arcs : int
-        Arcs that the search may look at.
+    ``words`` are the rules in words, as the file names them.
     """
     if problem.potentials.n_steps == 0:
         return None

@@ -63,27 +63,12 @@ def certify(
     offset: np.ndarray,
     values: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Judge the labelings of many chains: whether each is proved best, and worth what its engine claims.
+    """Judge the labels (tokens,) of many chains: whether each labeling is proved best, and worth what its engine claims.
 
-    Parameters
-    ----------
-    chains : Chains
-        The potentials as they were given.
-    own : Flat
-        The rules of the chains, which are the same but for the classes of tokens.
-    classes : ndarray of uint16, shape (own rules, tokens)
-    labels : ndarray, shape (tokens,)
-    rules : int
-        Rules that the engine read.
-    offset, values : ndarray, shapes (chains,) and (chains, 3)
-        What the engine took out of the scores, and the bound and the value that it claims.
-
-    Returns
-    -------
-    worth, amounts : ndarray, shapes (chains, 3) and (chains, own rules)
-        Score, objective and bound; what the labels break.
-    sure : ndarray of bool, shape (chains,)
-        False if the answer is not to be used.
+    ``own`` are the rules of the chains, which are the same but for the ``classes`` (own rules, tokens); the engine read so
+    many ``rules``, took ``offset`` (chains,) out of the scores, and claims bounds and values, the first columns of
+    ``values``. Returns score, objective and bound (chains, 3), what the labels break (chains, own rules), and which are to
+    be used.
     """
     tokens, n = chains.offsets, np.diff(chains.offsets)
     if not _inside(labels, chains.unary.shape[1]):

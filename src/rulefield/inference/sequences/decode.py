@@ -33,26 +33,12 @@ def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: fl
 
 
 def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:
-    """Decode a chain by Soft-DD alone.
+    """Decode a chain by Soft-DD alone, in so many Viterbi passes; one is plain Viterbi with local rules inside.
 
-    Maximizes score - sum of weight x amount by projected subgradient steps on the duals of counters; rules known
-    only by an automaton are judged but not priced. Certified where the dual bound meets the objective, which is when
-    every row is satisfied with equality, or slack with dual 0, or broken with the dual at its weight.
-
-    Parameters
-    ----------
-    problem : ChainProblem
-    max_iterations : int
-        Viterbi passes allowed; one is plain Viterbi with local rules inside.
-    paper_stop : bool
-        Stop also by the test that [Anzaroot14] prints (equality, or dual 0, or dual at its weight), from the second
-        iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
-        that its authors went on. It accepts labelings that are not optimal; ``status`` still tells the truth.
-
-    Returns
-    -------
-    Result
-        ``iterations`` counts Viterbi passes.
+    Projected subgradient steps on the duals of counters; rules known only by an automaton are judged but not priced.
+    ``paper_stop`` stops also by the test that [Anzaroot14] prints (equality, or dual 0, or dual at its weight), from the
+    second pass on: at the first all duals are 0, so that it would accept everything, and the paper's figures show that its
+    authors went on. It accepts labelings that are not optimal; ``status`` still tells the truth.
     """
     progress = Progress.start(prepare(problem))
     run_soft_dd(progress, max_iterations, paper_stop)
@@ -92,21 +78,9 @@ def decode(
 ) -> Result:
     """Best labeling of a chain under its rules: maximize score - sum of weight x amount, hard rules unbroken.
 
-    Parameters
-    ----------
-    problem : ChainProblem
-    engine : str
-        A name in ``ENGINES``.
-    node_limit : int
-        Most work; when it is done the result is ``bounded``: the best labeling met, with a true gap.
-    seconds : float, optional
-        Further limit in time, which the kernels of ``auto`` and HiGHS look at; results then depend on the machine.
-
-    Returns
-    -------
-    Result
-        ``status`` is ``optimal`` (proved), ``bounded``, or ``infeasible`` (proved). A returned labeling never breaks
-        a hard rule; where none was found and none is disproved, ``labels`` is empty and ``status`` is ``bounded``.
+    ``engine`` is a name in ``ENGINES``. If the work of ``node_limit`` is done, or ``seconds`` are over (then results depend
+    on the machine), the result is ``bounded``: the best labeling met, with a true gap, or no labels if none was found that
+    obeys the hard rules.
     """
     chosen = ENGINES.choose(engine, flatten(problem.rules, problem.potentials.n_states).shared.offered)
     if problem.potentials.n_steps == 0:

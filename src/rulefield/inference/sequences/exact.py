@@ -39,11 +39,8 @@ def clamp(potentials: ChainPotentials, allowed: np.ndarray | None) -> ChainPoten
 def kbest(potentials: ChainPotentials, k: int) -> list[Result]:
     """Return the k best labelings, all different, best first; fewer where fewer are allowed.
 
-    The ``upper_bound`` of each is its own score: given the better ones, none is left above it.
-
-    Notes
-    -----
-    Exact. O(n m**2 + k n (m + log(k n))) time for n steps and m states ([Huang05], for chains).
+    The ``upper_bound`` of each is its own score: given the better ones, none is left above it. Exact, in
+    O(n m**2 + k n (m + log(k n))) time for n steps and m states ([Huang05], for chains).
     """
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")
@@ -68,16 +65,8 @@ def kbest_labels(potentials: ChainPotentials, k: int) -> tuple[np.ndarray, np.nd
 
 
 def forward_backward(potentials: ChainPotentials, edges: bool = False) -> ChainMarginals:
-    """Log partition function and marginals of a chain.
+    """Log partition function and marginals of a chain, with ``edges`` those of neighboring pairs, too.
 
-    Parameters
-    ----------
-    potentials : ChainPotentials
-    edges : bool
-        Also return the marginals of neighboring pairs.
-
-    Notes
-    -----
     Exact and stable for any finite scores. O(n_steps * n_states**2) time.
     """
     if not edges or potentials.n_steps == 0:

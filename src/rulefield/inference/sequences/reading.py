@@ -133,18 +133,7 @@ def _fill_by_logs(
 
 
 def restricted(potentials: ChainPotentials, span: Span, table: SegmentTable, level: int = 0) -> ChainPotentials:
-    """Potentials of the labelings in which tokens ``span.start`` to ``span.stop`` are one segment of its type.
-
-    Parameters
-    ----------
-    potentials : ChainPotentials
-    span : Span
-        ``type`` as in ``table.types``.
-    table : SegmentTable
-        Of the model's labels, in its order.
-    level : int
-        Level of hierarchical labels.
-    """
+    """Potentials of the labelings in which tokens ``span.start`` to ``span.stop`` are one segment of its type, at a level."""
     n, m = potentials.unary.shape
     kind = table.types.index(span.type)
     inside = table.type_of[level] == kind

@@ -92,7 +92,6 @@ def decode_two_stage(
 
     Parameters
     ----------
-    problem : ChainProblem
     tau, delta : float
         Give one: tau in [0, 1], or delta >= 0.
     log_partition : float
@@ -101,11 +100,6 @@ def decode_two_stage(
         "auto", the only one: Lagrangian bound, then dynamic programming over pairs (score, cost).
     node_limit, seconds : int, float
         As in ``decode``; the limit in seconds is for each of its calls.
-
-    Returns
-    -------
-    TwoStageResult
-        ``upper_bound`` bounds score - cost over the labelings that stage 2 allows.
     """
     for rule in problem.rules:
         rule.refuse_rows_only("two-stage decoding")

@@ -36,27 +36,18 @@ class WindowChain(NamedTuple):
 
 
 class WindowSearch(ABC):
-    """What is known of one problem so far.
-
-    Attributes
-    ----------
-    labels : ndarray, shape (n,)
-        The best labeling known, worth ``best``; ``-inf`` if none is known that obeys the hard rules.
-    bound : float
-        No labeling is worth more.
-    steps : int
-        Units of work so far.
-    known : set of int
-        Places of the rules that some labeling was seen to break.
-    """
+    """What is known of one problem so far."""
 
     rules: tuple[CompiledRule, ...]
 
     def __init__(self) -> None:
-        self.labels = np.zeros(0, np.int64)
-        self.best, self.bound = -np.inf, np.inf
-        self.engine, self.steps = "viterbi", 1
-        self.known: set[int] = set()
+        self.labels = np.zeros(0, np.int64)  # the best labeling known
+        self.best, self.bound = (
+            -np.inf,
+            np.inf,
+        )  # what it is worth, if it obeys the hard rules; no labeling is worth more
+        self.engine, self.steps = "viterbi", 1  # units of work so far
+        self.known: set[int] = set()  # places of the rules that some labeling was seen to break
 
     @property
     @abstractmethod

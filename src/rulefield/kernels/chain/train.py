@@ -78,48 +78,63 @@ class Gradient(NamedTuple):
 
 
 @piece
-def score_sequence(first, n, m, packed, weights, nothing, ends, x):
+def score_sequence(first, n, m, packed, weights, scale, ends, in_order, nothing, x):
     """Fill x (n rows of padded width) with label factors exp(score - best score of the row); padding repeats label 0.
 
-    Returns the sum of the best scores, and the smallest factor.
+    Scores are ``scale`` times sums of weights; ``in_order`` says that the next sequence in memory is the next one to be
+    scored. Returns the sum of the best scores, and the smallest factor.
     """
     width = np.uint64(nothing.size)
+    step = packed.value_step
     peaks = 0.0
     lowest = 1.0
     for t in range(n):
         token, at = first + t, t * width
         bias = ends.start if t == ZERO else nothing
-        r, s, p = packed.row_ptr[token], packed.pair_ptr[token], packed.pair_ptr[token + ONE]
-        prefetch(packed.row_ptr, token + FAR)
-        prefetch(packed.pair_ptr, token + FAR)
-        prefetch(packed.rows, r + FAR)
-        prefetch(packed.pairs, s + FAR)
-        prefetch(packed.pair_label, s + FAR)
-        score_rows(
-            weights,
-            packed.rows,
-            packed.row_values,
-            packed.value_step,
-            r,
-            packed.row_ptr[token + ONE],
-            bias,
-            x,
-            at,
-            width,
-        )
-        score_pairs(weights, packed.pairs, packed.pair_label, packed.pair_values, packed.value_step, s, p, x, at)
-        if packed.given.shape[0] > 0:
-            for y in range(m):
-                x[at + y] += packed.given[token, y]
+        r, r_end = packed.row_ptr[token], packed.row_ptr[token + ONE]
+        p, p_end = packed.pair_ptr[token], packed.pair_ptr[token + ONE]
+        if in_order:
+            prefetch(packed.row_ptr, token + FAR)
+            prefetch(packed.pair_ptr, token + FAR)
+            prefetch(packed.rows, r + FAR)
+            prefetch(packed.pairs, p + FAR)
+            prefetch(packed.pair_label, p + FAR)
+        score_rows(weights, packed.rows, packed.row_values, step, r, r_end, bias, x, at, width)
+        score_pairs(weights, packed.pairs, packed.pair_label, packed.pair_values, step, p, p_end, x, at)
         if t + ONE == n:
             for y in range(m):
                 x[at + y] += ends.end[y]
+        for o in range(at, at + width, EIGHT):
+            store8(x, o, mul8(fill8(scale), load8(x, o)))
+        if packed.given.shape[0] > 0:
+            for y in range(m):
+                x[at + y] += packed.given[token, y]
         for y in range(m, width):
             x[at + y] = x[at]
         peak, low = exp_below_best(x, at, width)
         lowest = low if low < lowest else lowest
         peaks += peak
     return peaks, lowest
+
+
+@piece
+def forbid_ends(n, ends, e):
+    """Set the factors of labels that may not start, or end, a sequence to 0."""
+    width = np.uint64(ends.start.size)
+    last = (n - ONE) * width
+    for y in range(width):
+        e[y] *= ends.may_start[y]
+        e[last + y] *= ends.may_end[y]
+
+
+@piece
+def keep_allowed(n, m, width, token, allowed, e, clamped):
+    """Fill ``clamped`` with the factors e, 0 for labels that are not allowed at their token."""
+    for t in range(n):
+        for y in range(m):
+            clamped[t * width + y] = e[t * width + y] * allowed[token + t, y]
+        for y in range(m, width):
+            clamped[t * width + y] = 0.0
 
 
 @piece
@@ -189,26 +204,13 @@ def spread_sequence(first, n, packed, d, gradient):
     step = packed.value_step
     for t in range(n):
         token, at = first + t, t * width
-        r, r_end, p, p_end = (
-            packed.row_ptr[token],
-            packed.row_ptr[token + ONE],
-            packed.pair_ptr[token],
-            packed.pair_ptr[token + ONE],
-        )
+        r, r_end = packed.row_ptr[token], packed.row_ptr[token + ONE]
+        p, p_end = packed.pair_ptr[token], packed.pair_ptr[token + ONE]
         spread_rows(gradient.state, packed.rows, packed.row_values, step, r, r_end, d, at, width)
         spread_pairs(
-            gradient.state,
-            gradient.n_shared,
-            gradient.gap,
-            packed.pairs,
-            packed.pair_label,
-            packed.pair_values,
-            step,
-            p,
-            p_end,
-            d,
-            at,
-        )
+            gradient.state, gradient.n_shared, gradient.gap, packed.pairs, packed.pair_label, packed.pair_values, step,
+            p, p_end, d, at,
+        )  # fmt: skip
     last = (n - ONE) * width
     for y in range(width):
         gradient.start[y] += d[y]
@@ -237,21 +239,13 @@ def train_shard(first, last, m, offsets, weight, partial, allowed, packed, weigh
         n = offsets[i + ONE] - token
         if n == ZERO or weight[i] == 0.0:
             continue
-        peaks, lowest = score_sequence(token, n, m, packed, weights, nothing, ends, e)
+        peaks, lowest = score_sequence(token, n, m, packed, weights, 1.0, ends, True, nothing, e)
         if lowest < LOWEST_FACTOR:
             odd[i] = 1
             continue
-        used = n * width
-        tail = used - width
-        for y in range(width):
-            e[y] *= ends.may_start[y]
-            e[tail + y] *= ends.may_end[y]
+        forbid_ends(n, ends, e)
         if partial[i]:
-            for t in range(n):
-                for y in range(m):
-                    clamped[t * width + y] = e[t * width + y] * allowed[token + t, y]
-                for y in range(m, width):
-                    clamped[t * width + y] = 0.0
+            keep_allowed(n, m, width, token, allowed, e, clamped)
         log_sum = sum_sequence(n, m, width, e, steps, weight[i], alpha, d, inverse, beta)
         known = -peaks
         if partial[i]:
@@ -263,7 +257,7 @@ def train_shard(first, last, m, offsets, weight, partial, allowed, packed, weigh
         add_edges(n, m, width, alpha, e, weight[i], steps, gradient.steps)
         if partial[i]:
             add_edges(n, m, width, alpha_2, clamped, -weight[i], steps, gradient.steps)
-            for y in range(used):
+            for y in range(n * width):
                 d[y] -= d_2[y]
         spread_sequence(token, n, packed, d, gradient)
     return value

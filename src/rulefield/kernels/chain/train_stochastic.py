@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.kernels.chain.train import LOWEST_FACTOR, sum_sequence
-from rulefield.kernels.chain.train_rows import EIGHT, ONE, ZERO, exp_below_best, score_pairs, score_rows, spread_pairs
+from rulefield.kernels.chain.train import LOWEST_FACTOR, forbid_ends, keep_allowed, score_sequence, sum_sequence
+from rulefield.kernels.chain.train_rows import EIGHT, ONE, ZERO, spread_pairs
 from rulefield.kernels.chain.train_steps import DenseSteps, add_outer
 from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lanes import exp8, fill8, fma8, highest8, load8, max8, mul8, prefetch, store8
@@ -73,58 +73,27 @@ def add_masked_rows(weights, mask, rows, values, value_step, first, last, d, at,
 
 
 @piece
-def score_scaled(first, n, m, width, packed, walk, scale, nothing, x, unary):
-    """Fill x with label factors and ``unary`` with scores; return the sum of the best scores, and the least factor."""
-    peaks, lowest = 0.0, 1.0
+def known_score(n, width, token, gold, scale, walk, e):
+    """Return the score of the known labels without the best scores of the tokens, from their factors e."""
+    score = 0.0
     for t in range(n):
-        token, at = first + t, t * width
-        r, r_end, p, p_end = (
-            packed.row_ptr[token],
-            packed.row_ptr[token + ONE],
-            packed.pair_ptr[token],
-            packed.pair_ptr[token + ONE],
-        )
-        score_rows(walk.state, packed.rows, packed.row_values, packed.value_step, r, r_end, nothing, x, at, width)
-        score_pairs(
-            walk.state, packed.pairs, packed.pair_label, packed.pair_values, packed.value_step, p, p_end, x, at
-        )
-        for y in range(m):
-            value = x[at + y]
-            if t == ZERO:
-                value += walk.start[y]
-            if t + ONE == n:
-                value += walk.end[y]
-            x[at + y] = scale * value
-            if packed.given.shape[0] > 0:
-                x[at + y] += packed.given[token, y]
-            unary[at + y] = x[at + y]
-        for y in range(m, width):
-            x[at + y] = x[at]
-        peak, low = exp_below_best(x, at, width)
-        lowest = low if low < lowest else lowest
-        peaks += peak
-    tail = (n - ONE) * width
-    for y in range(width):
-        x[y] *= walk.may_start[y]
-        x[tail + y] *= walk.may_end[y]
-    return peaks, lowest
+        y = np.uint64(gold[token + t])
+        score += np.log(e[t * width + y])
+        if t > ZERO:
+            score += scale * walk.step[np.uint64(gold[token + t - ONE]) * width + y]
+    return score
 
 
 @piece
-def known_minus_expected(n, m, width, token, gold, scale, unary, walk, d, pull):
-    """Turn d (marginals) into indicator - marginals and add the known steps to ``pull``; return the score of gold."""
-    score = 0.0
+def known_minus_expected(n, width, token, gold, d, pull):
+    """Turn d (marginals) into indicator - marginals and add the known steps to ``pull``."""
     for o in range(ZERO, n * width, EIGHT):
         store8(d, o, mul8(load8(d, o), fill8(-1.0)))
     for t in range(n):
         y = np.uint64(gold[token + t])
         d[t * width + y] += 1.0
-        score += unary[t * width + y]
         if t > ZERO:
-            k = np.uint64(gold[token + t - ONE]) * width + y
-            score += scale * walk.step[k]
-            pull[k] += 1.0
-    return score
+            pull[np.uint64(gold[token + t - ONE]) * width + y] += 1.0
 
 
 @piece
@@ -134,12 +103,8 @@ def move(first, n, m, width, packed, walk, length, d, pull):
         store8(d, o, mul8(load8(d, o), fill8(length)))
     for t in range(n):
         token, at = first + t, t * width
-        r, r_end, p, p_end = (
-            packed.row_ptr[token],
-            packed.row_ptr[token + ONE],
-            packed.pair_ptr[token],
-            packed.pair_ptr[token + ONE],
-        )
+        r, r_end = packed.row_ptr[token], packed.row_ptr[token + ONE]
+        p, p_end = packed.pair_ptr[token], packed.pair_ptr[token + ONE]
         step = packed.value_step
         add_masked_rows(walk.state, walk.state_mask, packed.rows, packed.row_values, step, r, r_end, d, at, width)
         spread_pairs(
@@ -185,7 +150,7 @@ def walk_sequences(order, begin, m, offsets, weight, partial, allowed, gold, pac
         longest = max(longest, offsets[i + ONE] - offsets[i])
     size = longest * width
     nothing, beta, inverse = np.zeros(width), np.empty(width), np.empty(longest)
-    e, alpha, d, unary = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    e, alpha, d = np.empty(size), np.empty(size), np.empty(size)
     clamped = np.empty(size if allowed.shape[0] > 0 else ZERO)
     alpha_2, d_2 = np.empty(clamped.size), np.empty(clamped.size)
     forward, backward, pull = np.zeros(m * width), np.zeros(m * width), np.zeros(m * width)
@@ -199,17 +164,14 @@ def walk_sequences(order, begin, m, offsets, weight, partial, allowed, gold, pac
             continue
         fetch_lists(order, position, offsets, packed)
         largest = step_factors(walk.step, walk.step_allowed, scale, m, width, forward, backward)
-        peaks, lowest = score_scaled(token, n, m, width, packed, walk, scale, nothing, e, unary)
+        _, lowest = score_sequence(token, n, m, packed, walk.state, scale, walk, False, nothing, e)
         if largest > LARGEST_WEIGHT or lowest < LOWEST_FACTOR:
             return position, scale, count, loss
+        known = 0.0 if partial[i] else known_score(n, width, token, gold, scale, walk, e)
+        forbid_ends(n, walk, e)
         if partial[i]:
-            for t in range(n):
-                for y in range(m):
-                    clamped[t * width + y] = e[t * width + y] * allowed[token + t, y]
-                for y in range(m, width):
-                    clamped[t * width + y] = 0.0
+            keep_allowed(n, m, width, token, allowed, e, clamped)
         log_sum = sum_sequence(n, m, width, e, steps, 1.0, alpha, d, inverse, beta)
-        known = 0.0
         if partial[i]:
             known = sum_sequence(n, m, width, clamped, steps, 1.0, alpha_2, d_2, inverse, beta)
         if np.isnan(log_sum) or np.isnan(known):
@@ -223,11 +185,9 @@ def walk_sequences(order, begin, m, offsets, weight, partial, allowed, gold, pac
         if partial[i]:
             for o in range(ZERO, n * width, EIGHT):
                 store8(d, o, fma8(fill8(-1.0), load8(d, o), load8(d_2, o)))
-            loss += weight[i] * (log_sum - known)
         else:
-            loss += weight[i] * (
-                log_sum + peaks - known_minus_expected(n, m, width, token, gold, scale, unary, walk, d, pull)
-            )
+            known_minus_expected(n, width, token, gold, d, pull)
+        loss += weight[i] * (log_sum - known)
         length = schedule.rate / (1.0 + schedule.rate * schedule.decay * count)
         scale *= 1.0 - length * schedule.shrink
         move(token, n, m, width, packed, walk, length * weight[i] / scale, d, pull)

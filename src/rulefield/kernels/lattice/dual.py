@@ -150,33 +150,17 @@ def dual_error(tables, duals, n, constant, value):
 
 @kernel
 def soft_dd(
-    unary,
-    arriving,
-    lowered,
-    constant,
-    tables,
-    classes,
-    caps,
-    max_iterations,
-    paper_stop,
-    duals,
-    best_labels,
+    unary, arriving, lowered, constant, tables, classes, caps, max_iterations, paper_stop, duals, best_labels
 ):
     """Minimize D(lambda) = max_y <w - A'lambda, y> + lambda'b over 0 <= lambda <= caps; keep the best labeling met.
 
     Steps are Polyak's, aimed at the best value known (or, while no feasible labeling is known, at a level below
     the bound) and shortened whenever the bound stands still. Only rows that a labeling has broken ever get a dual.
 
-    ``lowered`` (n, m) is ``unary`` minus what is known of rules that have no counters; ``constant`` belongs to it.
-    The duals start from ``duals``.
-
-    Returns
-    -------
-    (upper bound, best objective, iterations, converged)
-        The bound has its rounding error added.
-        ``duals`` (counters,) holds the duals of the best bound, ``best_labels`` (n,) the best labeling;
-        ``converged`` says that the stopping test held (the certificate or, if asked for and after the first dual
-        step, the paper's test: while all duals are 0 that would accept anything).
+    ``lowered`` (n, m) is ``unary`` minus what is known of rules that have no counters; ``constant`` belongs to it. ``duals``
+    (counters,), where the steps begin, end as those of the best bound, ``best_labels`` (n,) as the best labeling. Returns the
+    upper bound, its rounding error added, the best objective, the iterations, and whether a stopping test held (the
+    certificate or, if asked for and after the first dual step, the paper's test).
     """
     n, m = unary.shape
     count = len(duals)

@@ -60,11 +60,8 @@ def first_bounds(unary, arriving, tables, classes, caps, iterations, automata, d
     """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost.
 
     ``lowered`` (n, m) begins as a copy of ``unary``; it, ``duals`` (counters,), ``labels`` (n,) and ``order`` (rules,), the
-    rules that lowered it, are filled. ``automata`` is None if no rule is read by an automaton: then less is compiled.
-
-    Returns
-    -------
-    (upper bound, best value, constant of ``lowered``, Viterbi passes, number of rules in ``order``)
+    rules that lowered it, are filled. ``automata`` is None if no rule is read by an automaton: then less is compiled. Returns
+    (upper bound, best value, constant of ``lowered``, Viterbi passes, number of rules in ``order``).
     """
     fresh = tables.rule_automaton >= 0
     found = np.zeros(len(labels), np.int64)
@@ -124,17 +121,11 @@ def try_paths(unary, arriving, tables, classes, lowered, constant, duals, path_n
 
 @kernel
 def ready_batch(unary, pairwise, tokens, steps, tables, classes, folds, arriving, places, offset, right):
-    """Make chains ready for engines: local rules folded in, steps transposed, maxima taken out.
+    """Make chains ready for engines: local rules folded in (if it ``folds``), steps transposed, maxima taken out.
 
-    Parameters
-    ----------
-    unary : (tokens, m), changed in place; chain i has the rows ``tokens[i] : tokens[i + 1]``
-    pairwise : (matrices, m, m), [from, to]; chain i has ``steps[i, 0] : steps[i, 1]``, one or one per step
-    classes : token classes of the rules, of one chain after the other, (rules, n) each, flat
-    folds : whether some rules are local
-    arriving : filled, (other matrices, m, m), [to, from]; chain i has ``places[i, 0] : places[i, 1]``, its own where
-        rules are folded into steps
-    offset, right : filled, (chains,): what was taken out, and whether no score is NaN or +inf
+    Chains lie as in :func:`first_answers`; ``unary`` is changed in place, ``pairwise`` is [from, to] with the matrices
+    ``steps[i, 0] : steps[i, 1]`` of chain i. Filled are ``arriving``, of which chain i has ``places[i, 0] : places[i, 1]``,
+    its own if rules are folded into steps, and for each chain what was taken out, and whether no score is NaN or +inf.
     """
     m, rules = unary.shape[1], len(tables.weight)
     for i in range(len(tokens) - 1):
@@ -167,18 +158,12 @@ def first_answers(
 ):  # fmt: skip
     """Decode chains that lie one after the other and whose rules have the same tables, as far as duals go.
 
-    Parameters
-    ----------
-    unary : (tokens, m); chain i has the rows ``tokens[i] : tokens[i + 1]``, at least one
-    arriving : (matrices, m, m), [to, from]; chain i has the matrices ``steps[i, 0] : steps[i, 1]``, one or one per step
-    classes : token classes of the rules, of one chain after the other, (rules, n) each, flat
-    caps : largest duals, (chains, counters)
-    iterations : most Viterbi passes of the last run of Soft-DD
-    automata : None if no rule is read by an automaton
-    labels, lowered, duals, order : filled: (tokens,), (tokens, m), (chains, counters), (chains, rules); see
-        :func:`first_bounds`; duals must be 0
-    values : filled with the upper bound, the best value and the constant of ``lowered``, (chains, 3)
-    effort : filled with who settled it, Viterbi passes, search nodes, number of rules in ``order``, (chains, 4)
+    Chain i has the rows ``tokens[i] : tokens[i + 1]`` (at least one) of ``unary``, and the matrices ``steps[i, 0] :
+    steps[i, 1]`` (one, or one per step) of ``arriving``, [to, from]; ``classes`` are those of one chain after the other,
+    (rules, n) each, flat; ``caps`` (chains, counters) the largest duals. ``automata`` is None if no rule is read by an
+    automaton. Filled are labels (tokens,), lowered (tokens, m), duals (chains, counters), which must be 0, and order
+    (chains, rules), all as in :func:`first_bounds`; values (chains, 3): upper bound, best value and constant of
+    ``lowered``; effort (chains, 4): who settled it, Viterbi passes, search nodes, number of rules in ``order``.
     """
     rules = len(tables.weight)
     for i in range(len(tokens) - 1):

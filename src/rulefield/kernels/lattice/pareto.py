@@ -50,23 +50,11 @@ def best_ahead(lattice, score, cost):
 
 @kernel
 def cheapest_path(lattice, unary, arriving, rate, floor, ceiling, lagrangian, limit, tie, labels):
-    """Find the path of least cost with score >= ``floor`` and cost <= ``ceiling``; ties go to the score.
+    """Find the path of least cost with score >= ``floor`` and cost <= ``ceiling``; ties (up to ``tie``) go to the score.
 
-    Parameters
-    ----------
-    lattice : Lattice
-        Scores are score - rate x cost; ``ahead`` filled.
-    lagrangian : float
-        Paths whose score - rate x cost is below this are not wanted.
-    limit : int
-        Largest number of labels (score, cost) kept.
-    tie : float
-        Costs closer than this are equal.
-
-    Returns
-    -------
-    (cost, score, number of labels, done)
-        cost is inf where there is no such path; ``labels`` (n,) takes the path.
+    Scores of the lattice, ``ahead`` filled, are score - rate x cost; paths for which that is below ``lagrangian`` are not
+    wanted. At most ``limit`` labels (score, cost) are kept. Returns the cost, ``inf`` if there is no such path, how many
+    labels were used, and whether all was searched; ``labels`` (n,) takes the path.
     """
     layer, arc_ptr, arc_to, ahead = lattice.layer, lattice.arc_ptr, lattice.arc_to, lattice.ahead
     n = len(layer) - 1

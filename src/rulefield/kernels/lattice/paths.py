@@ -14,14 +14,10 @@ from rulefield.kernels.lattice.rule_tables import rule_cost
 def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classes, limit, slack, best, best_labels):
     """Best-first search over path prefixes; ``ahead`` makes its bound exact for the charged potentials.
 
-    ``charged``, ``moved`` and ``ahead`` are the dual potentials and their completions, ``constant`` is lambda'b. A
-    popped prefix is followed to its best end at once; the other labels met on the way are pushed where their
-    bound beats ``best``. Every finished path is judged by the rules with the true potentials.
-
-    Returns
-    -------
-    (upper bound, best objective, nodes, exhausted)
-        ``exhausted``: no path is left whose bound beats the best by more than ``slack``.
+    ``charged``, ``moved`` and ``ahead`` are the dual potentials and their completions, ``constant`` is lambda'b. A popped
+    prefix is followed to its best end at once; the other labels met on the way are pushed where their bound beats ``best``.
+    Every finished path is judged by the rules with the true potentials. Returns the upper bound, the best objective, the
+    nodes, and whether no path is left whose bound beats the best by more than ``slack``.
     """
     n, m = unary.shape
     last = len(moved) - 1

@@ -84,11 +84,8 @@ def price_automaton(tables, row, rule, lowered, charged, to_come):
     """Lower potentials (n, m), in place, by what a rule read by an automaton is sure to cost at each token.
 
     A hard rule forbids what has a price. ``charged`` (n, m) is filled with what was taken off, ``to_come`` (n, states) with
-    the least amounts to come; ``row`` (n,) are the rule's token classes.
-
-    Returns
-    -------
-    (whether anything is sure, the amount that every labeling pays besides)
+    the least amounts to come; ``row`` (n,) are the rule's token classes. Returns whether anything is sure, and the amount
+    that every labeling pays besides.
     """
     n, m = lowered.shape
     weight = tables.weight[rule]

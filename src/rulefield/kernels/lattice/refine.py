@@ -372,30 +372,12 @@ def finished(lattice, fine, done):
 
 @kernel
 def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant, threshold, limit, most_work, stop):
-    """Multiply a lattice by counters ``low : high`` of a rule.
+    """Multiply a lattice, ``ahead`` filled, by counters ``low : high`` of a rule whose token classes are ``row`` (n,).
 
-    Parameters
-    ----------
-    lattice : Lattice
-        ``ahead`` filled; nodes with ``ahead`` = -inf are ignored.
-    row : ndarray of uint16, shape (n,)
-        The rule's token classes.
-    duals : ndarray of float64, shape (counters,)
-        What the scores of ``lattice`` charge for each counter; the refined ones no longer charge for low : high.
-    constant, threshold : float
-        Only paths with constant + score > threshold are wanted.
-    limit : int
-        Largest number of nodes.
-    most_work : int
-        Largest number of arcs looked at and nodes made.
-    stop : ndarray of bool, shape (1,)
-        Looked at now and then; another thread may set it when time is over.
-
-    Returns
-    -------
-    (done, lattice, constant, work)
-        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False if it would pass a limit;
-        the work.
+    ``duals`` are what the scores charge for each counter; the refined ones no longer charge for low : high. Only paths with
+    constant + score > threshold are wanted, nodes with ``ahead`` = -inf are ignored. ``limit`` is for nodes, ``most_work``
+    for arcs looked at and nodes made; another thread may set ``stop`` when time is over. Returns whether no limit was met,
+    the refined lattice, ``ahead`` not yet filled, its constant, and the work.
     """
     lattice = compacted(lattice, threshold - constant)
     term = counter_term(lattice, tables, row, m, rule, low, high, duals)
@@ -418,13 +400,10 @@ def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant
 def refine_by_automaton(
     lattice, tables, row, m, rule, prices, to_come, base_price, constant, threshold, limit, most_work, stop
 ):
-    """Multiply a lattice by a rule's automaton; parameters and what is returned as in ``refine_by_counters``.
+    """Multiply a lattice by a rule's automaton; the rest as in ``refine_by_counters``.
 
-    Parameters
-    ----------
-    prices, to_come, base_price : ndarray (n, m), ndarray (n, states), float
-        What the scores of ``lattice`` charge for the automaton (see ``automaton_prices``; prices times weight); empty
-        where they charge nothing.
+    ``prices``, ``to_come``, ``base_price`` are what the scores charge for it (see ``automaton_prices``; prices times weight),
+    empty if they charge nothing.
     """
     lattice = compacted(lattice, threshold - constant)
     most_steps = STEPS_PER_ARC * most_work

@@ -253,10 +253,7 @@ def sum_of_masses(mass, first, last, logs):
 def drop_least(mass, first, last, budget, most_nodes):
     """Drop (0) the nodes ``first : last`` of least mass: as many as the budget allows, and more if over ``most_nodes`` stay.
 
-    Returns
-    -------
-    (dropped, cut, full)
-        Their mass, the mass below which nodes were dropped, and whether ``most_nodes`` was met.
+    Returns their mass, the mass below which nodes were dropped, and whether ``most_nodes`` was met.
     """
     cut, kept, dropped = mass_cut(mass, first, last, budget), 0, 0.0
     for i in range(first, last):
@@ -291,20 +288,9 @@ def finished_walk(walk, product, layer, start, arcs):
 def multiply(walk, tables, readers, tolerance, most_nodes, logs):
     """Return the product of a walk with its rules, without nodes that carry at most ``tolerance`` of its mass.
 
-    Parameters
-    ----------
-    tolerance : float
-        Share of the mass of each layer that may be left out so far.
-    most_nodes : int
-        Of a layer; the mass of others is left out.
-    logs : bool
-        Masses are logarithms; nothing is left out then but what ``most_nodes`` forbids.
-
-    Returns
-    -------
-    (walk, mass, total, lost, full)
-        The product, not yet normalized, the masses of its nodes (0: dropped), the mass of all labelings in it, a bound on
-        what was left out of the walk, and whether ``most_nodes`` was met.
+    A layer has at most ``most_nodes``; the mass of others is left out. With ``logs`` masses are logarithms, and nothing
+    else is left out. Returns the product, not yet normalized, the masses of its nodes (0: dropped), the mass of all
+    labelings in it, a bound on what was left out of the walk, and whether ``most_nodes`` was met.
     """
     # No pieces or kernels inside the loops: numba counts references to every array that one is given, at every arc.
     layer, old_ptr, old_to, old_mass, n = walk.layer, walk.arc_ptr, walk.arc_to, walk.arc_mass, len(walk.layer) - 1

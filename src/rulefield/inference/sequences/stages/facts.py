@@ -77,20 +77,6 @@ class Facts:
             weight[[r for r, _ in found]],
         )
 
-    def settle(self, fixed: np.ndarray) -> bool:
-        """Set the switches that hard rules leave no choice for; False where a rule cannot hold any more."""
-        for r in np.flatnonzero(np.isinf(self.weight)).tolist():
-            part = slice(int(self.rule_ptr[r]), int(self.rule_ptr[r + 1]))
-            mine, wanted = fixed[part], self.wanted[part]
-            holding, free = int(((mine == ON) == wanted)[mine != OPEN].sum()), mine == OPEN
-            if holding > self.high[r] or holding + int(free.sum()) < self.low[r]:
-                return False
-            if holding == self.high[r]:
-                mine[free] = np.where(wanted[free], OFF, ON)
-            elif holding + int(free.sum()) == self.low[r]:
-                mine[free] = np.where(wanted[free], ON, OFF)
-        return True
-
     def charged(self, unary: np.ndarray, fixed: np.ndarray, at: np.ndarray, some: np.ndarray) -> np.ndarray:
         """Scores (n, m) minus what the multipliers take, cells of facts whose switch is off forbidden."""
         found = unary + np.einsum("ft,ftm->tm", some[:, None] - at, self.cells)
@@ -183,8 +169,6 @@ class _FactSearch:
     def _add(self, fixed: np.ndarray, at: np.ndarray, some: np.ndarray, passes: int) -> None:
         """Bound a node; keep it open where it may hold something better than the best labeling."""
         progress, dual, facts = self.progress, self.dual, self.facts
-        if not facts.settle(fixed):
-            return
         at[fixed != OPEN] = 0.0  # nothing is left to say of a switch that is set
         some[fixed == OFF] = 0.0
         bound = np.inf

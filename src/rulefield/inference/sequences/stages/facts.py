@@ -168,7 +168,7 @@ class _FactSearch:
 
     def _add(self, fixed: np.ndarray, at: np.ndarray, some: np.ndarray, passes: int) -> None:
         """Bound a node; keep it open where it may hold something better than the best labeling."""
-        progress, dual, facts = self.progress, self.dual, self.facts
+        progress, dual = self.progress, self.dual
         at[fixed != OPEN] = 0.0  # nothing is left to say of a switch that is set
         some[fixed == OFF] = 0.0
         bound = np.inf

@@ -4,9 +4,8 @@ A family lists its engines in an ``Engines`` table. The table finds an engine by
 problem's rules, and gives the tests their parameters, so what an engine declares is what it is held to.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Generic, TypeVar
 
 from rulefield.encode.labels import nearest
@@ -26,46 +25,30 @@ class Engine(Generic[Run]):
     """Compiled forms of rules that it optimizes. A rule that has none of them is judged but not optimized, so an
     exact engine refuses it."""
 
-    def covers(self, forms: Iterable[frozenset[str]]) -> bool:
-        """Whether it reads every rule; ``forms`` gives the compiled forms of each."""
-        return _covered(self.reads, frozenset(forms))
+
+def covers(reads: frozenset[str], forms: Iterable[frozenset[str]]) -> bool:
+    """Whether every rule has a form that is read; an empty ``reads`` ignores what it cannot read."""
+    return not reads or all(not reads.isdisjoint(offered) for offered in forms)
 
 
-@cache
-def _covered(reads: frozenset[str], forms: frozenset[frozenset[str]]) -> bool:
-    """Whether every rule has a form that is read; there are few combinations, and decoding asks at every stage."""
-    return all(not reads.isdisjoint(offered) for offered in forms)
-
-
-class Engines(Mapping[str, Engine[Run]]):
+class Engines(dict[str, Engine[Run]]):
     """The engines of one family, by name, in the order in which they were given."""
 
     def __init__(self, family: str, engines: Iterable[Engine[Run]]):
+        super().__init__((engine.name, engine) for engine in engines)
         self.family = family
-        self._engines = {engine.name: engine for engine in engines}
-
-    def __getitem__(self, name: str) -> Engine[Run]:
-        return self._engines[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._engines)
-
-    def __len__(self) -> int:
-        return len(self._engines)
 
     def find(self, name: str) -> Engine[Run]:
         """Return an engine by name; an unknown name is an error that names the nearest one."""
-        if name in self._engines:
-            return self._engines[name]
-        raise InputError(
-            f"engine {name!r} is unknown{nearest(name, self._engines)}; {self.family} have {', '.join(self._engines)}."
-        )
+        if name in self:
+            return self[name]
+        raise InputError(f"engine {name!r} is unknown{nearest(name, self)}; {self.family} have {', '.join(self)}.")
 
     def choose(self, name: str, forms: Iterable[frozenset[str]] = ()) -> Engine[Run]:
         """Return an engine by name that reads every rule, if it claims a proof."""
         engine, forms = self.find(name), tuple(forms)
-        if engine.exact and not engine.covers(forms):
-            able = [other.name for other in self._engines.values() if other.exact and other.covers(forms)]
+        if engine.exact and not covers(engine.reads, forms):
+            able = [other.name for other in self.values() if other.exact and covers(other.reads, forms)]
             unread = next(offered for offered in forms if engine.reads.isdisjoint(offered))
             raise InputError(
                 f"engine {name!r} does not read rules in the form {', '.join(sorted(unread)) or 'given'}; "

@@ -51,8 +51,6 @@ class SharedForms:
     terms: Terms
     offered: frozenset[frozenset[str]]
     """The sets of compiled forms that rules offer, each set once: what an engine must read."""
-    automaton_rules: tuple[int, ...]
-    """Places of the rules that are read by an automaton."""
     folds: bool
     """Whether some rules are folded into the potentials."""
     rows_only: tuple[int, ...]
@@ -186,10 +184,9 @@ def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> SharedForms:
     found = _by_forms.get(key)
     if found is None:
         tables, terms = _build(rules)
-        automata = tuple(np.flatnonzero(tables.rule_automaton >= 0).tolist())
         offered, folds = frozenset(map(_offered, rules)), bool(tables.local.any())
         rows_only = tuple(r for r, rule in enumerate(rules) if rule.find_amount is not None)
-        found = _by_forms.put(key, SharedForms(tables, terms, offered, automata, folds, rows_only, rules, m))
+        found = _by_forms.put(key, SharedForms(tables, terms, offered, folds, rows_only, rules, m))
     return found
 
 

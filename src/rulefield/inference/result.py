@@ -9,6 +9,7 @@ from rulefield.kernels import certificate
 
 TOLERANCE = certificate.TOLERANCE
 SLACK = certificate.SLACK
+rounding_error = certificate.rounding_error
 
 
 class Status(StrEnum):
@@ -51,15 +52,6 @@ class Result:
 
 INFEASIBLE = Result(np.empty(0, np.int64), -np.inf, -np.inf, -np.inf, Status.infeasible, "")
 """The answer that no labeling is possible, whatever engine says so."""
-
-
-def rounding_error(terms: int, magnitude: float) -> float:
-    """Bound on the rounding error of a sum of ``terms`` numbers whose partial sums stay within ``magnitude``.
-
-    ``magnitude`` is the objective with constants taken out (each node's and edge's maximum, costs that no labeling can
-    avoid): see ``rulefield.kernels.certificate``, whose kernels compute the same.
-    """
-    return float(certificate.rounding_error(terms, magnitude))
 
 
 def judge(objective: float, upper_bound: float, error: float = 0.0) -> Status:

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from rulefield.inference.engines import covers
 from rulefield.inference.sequences.progress import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.sequences.stages.columns import run_columns
 from rulefield.inference.sequences.stages.counts import run_counts
@@ -114,11 +115,6 @@ WALK: tuple[Step, ...] = (
     Step("neighbors", run_neighbors, STATES),
 )
 """What follows the first levels, from cheap to expensive; each step is charged what it costs."""
-
-
-def covers(reads: frozenset[str], offered: frozenset[frozenset[str]]) -> bool:
-    """Whether every rule has a form that is read; ``ANY`` reads none and ignores what it cannot read."""
-    return not reads or all(not reads.isdisjoint(forms) for forms in offered)
 
 
 def run_auto(progress: Progress, node_limit: int) -> str:

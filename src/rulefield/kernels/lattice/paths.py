@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.kernels.arrays import doubled, overwrite
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.dual import path_score
-from rulefield.kernels.lattice.rule_tables import rule_cost
+from rulefield.kernels.lattice.rule_tables import read_rules
 
 
 @kernel
@@ -90,7 +90,7 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
             labels[depth[node]] = label[node]
             node = parent[node]
         reached = path_score(unary, arriving, labels)
-        objective = reached - rule_cost(tables, classes, labels, m, reached - best, amounts, excesses)
+        objective = reached - read_rules(tables, classes, labels, m, reached - best, False, amounts, excesses)
         if objective > best:
             best = objective
             overwrite(best_labels, labels)

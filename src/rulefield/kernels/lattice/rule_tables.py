@@ -71,14 +71,8 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
 
 
 @kernel
-def rule_cost(tables, classes, labels, m, enough, amounts, excesses):
-    """Return what non-local rules cost; where that is not below ``enough``, some number that is not. Uses the last two."""
-    return read_rules(tables, classes, labels, m, enough, False, amounts, excesses)
-
-
-@kernel
 def read_rules(tables, classes, labels, m, enough, local_too, amounts, excesses):
-    """Fill the amounts and excesses of rules one by one until non-local ones cost ``enough``; return their cost."""
+    """Return what non-local rules cost; fill amounts and excesses of rules, one by one until that is ``enough``."""
     # each look at a field of ``tables`` counts its references: take them out of the loop
     node, edge, bound, plain = tables.node, tables.edge, tables.counter_bound, tables.counter_plain
     first_at, node_at, edge_at = tables.first_at, tables.node_at, tables.edge_at

@@ -73,12 +73,7 @@ class Relaxation:
         return bool(self.waiting.any())
 
     def add(
-        self,
-        term: Term,
-        threshold: float,
-        limit: int,
-        most_work: int = UNLIMITED,
-        stop: np.ndarray = RUNNING,
+        self, term: Term, threshold: float, limit: int, most_work: int = UNLIMITED, stop: np.ndarray = RUNNING
     ) -> bool:
         """Make one term exact; False, and nothing changed, where it would pass a limit or was stopped.
 

@@ -151,20 +151,9 @@ def _run_all(runs, labels, first, lengths, classes, at, out):
             kinds, path = classes[row, at[i] : at[i] + lengths[i]], labels[kind, first[i] : first[i] + lengths[i]]
             if a.deterministic[k]:
                 out[i, runs.rule[k]] = only_run(
-                    begin,
-                    letters,
-                    state_at,
-                    arcs,
-                    letter,
-                    initial,
-                    final,
-                    arc_ptr,
-                    arc_to,
-                    arc_amount,
-                    kinds,
-                    path,
-                    m,
-                )
+                    begin, letters, state_at, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, kinds,
+                    path, m,
+                )  # fmt: skip
                 continue
             least = least_run(
                 begin, states, letters, state_at, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount,

@@ -108,30 +108,9 @@ def reweigh(taken, sweeps, weight, prior, l2, indptr, rows, units, owner, member
 
 @kernel
 def follow_path(
-    indptr,
-    rows,
-    units,
-    owner,
-    first,
-    member,
-    target,
-    worth,
-    constant,
-    gold,
-    n_counted,
-    free,
-    l2,
-    prior_share,
-    least_price,
-    least_gain,
-    least_share,
-    sweeps,
-    n_forced,
-    expense,
-    prior,
-    order,
-    weights,
-):
+    indptr, rows, units, owner, first, member, target, worth, constant, gold, n_counted, free, l2, prior_share,
+    least_price, least_gain, least_share, sweeps, n_forced, expense, prior, order, weights,
+):  # fmt: skip
     """Take rules one by one; return how many were taken.
 
     ``order[:n_forced]`` are taken from the beginning, at their ``prior`` prices. A further rule among those that are

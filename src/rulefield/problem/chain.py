@@ -48,6 +48,10 @@ class ChainPotentials:
         """``pairwise`` as (k, n_states, n_states), k = 1 where all steps share it: what kernels read."""
         return self.pairwise if self.pairwise.ndim == 3 else self.pairwise[None]
 
+    def flat(self) -> "ChainPotentials":
+        """Return potentials that allow the same labelings and prefer none."""
+        return ChainPotentials(*(np.where(x > -np.inf, 0.0, -np.inf) for x in (self.unary, self.pairwise)))
+
     def score(self, labels: np.ndarray) -> float:
         """Score of one labeling (n_steps,), ``-inf`` if it is forbidden."""
         return float(self.scores(np.asarray(labels)[None])[0])

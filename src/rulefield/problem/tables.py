@@ -36,9 +36,7 @@ class TableFactors:
 
     @classmethod
     def of(
-        cls,
-        n_labels: np.ndarray,
-        tables: Sequence[tuple[Sequence[int], np.ndarray, np.ndarray, float]],
+        cls, n_labels: np.ndarray, tables: Sequence[tuple[Sequence[int], np.ndarray, np.ndarray, float]]
     ) -> "TableFactors":
         """Tables from (nodes, combinations (k, arity), scores (k,), default score) each."""
         codes, scores = [], []

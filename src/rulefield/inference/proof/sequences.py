@@ -11,9 +11,9 @@ from rulefield.inference.proof.search import MOST_ARCS, LeafSearch, Step, multip
 from rulefield.inference.proof.segment_lattice import segment_lattice
 from rulefield.inference.proof.statement import is_stated, state_chain, state_lattice, state_rule
 from rulefield.inference.result import TOLERANCE, Result, Status
+from rulefield.inference.sequences.prepare import fold
 from rulefield.kernels.lattice.lattice import Lattice
-from rulefield.kernels.lattice.rule_tables import fold_local, take_out_maxima
-from rulefield.problem.chain import ChainPotentials
+from rulefield.kernels.lattice.rule_tables import take_out_maxima
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 from rulefield.problem.segments import SegmentProblem
 
@@ -32,8 +32,9 @@ def prove_chain(
         return None
 
     def steps(flat: Flat, floor: float, zero: bool) -> list[Step] | None:
-        unary, arriving, offset = _ready(_without_scores(problem.potentials) if zero else problem.potentials, flat)
-        search = _search(flat, len(unary), unary.shape[1], floor - offset, most_arcs)
+        unary, arriving, paid = fold(problem.potentials.flat() if zero else problem.potentials, flat)
+        offset, _ = take_out_maxima(unary, arriving)
+        search = _search(flat, len(unary), unary.shape[1], floor - (float(offset) - paid), most_arcs)
         known = None if zero or result.engine == "ilp" else result.multipliers  # not what a solver's claim rests on
         return search.steps if search.on_chain(unary, arriving, known) else None
 
@@ -95,11 +96,6 @@ def _without_soft(flat: Flat) -> Flat:
     return flat._replace(tables=flat.tables._replace(weight=weight))
 
 
-def _without_scores(potentials: ChainPotentials) -> ChainPotentials:
-    """Return potentials that allow the same labelings and prefer none."""
-    return ChainPotentials(*(np.where(x > -np.inf, 0.0, -np.inf) for x in (potentials.unary, potentials.pairwise)))
-
-
 def _flattened(lattice: Lattice) -> Lattice:
     reach, score = (np.where(x > -np.inf, 0.0, -np.inf) for x in (lattice.reach, lattice.arc_score))
     return lattice._replace(reach=reach, arc_score=score)
@@ -107,23 +103,3 @@ def _flattened(lattice: Lattice) -> Lattice:
 
 def _search(flat: Flat, n: int, m: int, floor: float, most_arcs: int) -> LeafSearch:
     return LeafSearch(flat, flat.classes.reshape(len(flat.rules), n), multiplier_caps(flat), m, floor, most_arcs)
-
-
-def _ready(potentials: ChainPotentials, flat: Flat) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return unary scores (n, m), steps [to, from] (k, m, m), local rules inside, and what was taken out."""
-    n, m = potentials.n_steps, potentials.n_states
-    unary = np.array(potentials.unary, np.float64, order="C")
-    pairwise = np.array(potentials.pairwise_stack, np.float64, order="C")
-    if n > 1 and len(pairwise) == 1:
-        pairwise = np.repeat(pairwise, n - 1, axis=0) if _edges_vary(flat) else pairwise
-    classes = flat.classes.reshape(len(flat.rules), n)
-    paid = fold_local(flat.tables, classes, unary, pairwise, m, True) if flat.shared.folds else 0.0
-    arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
-    offset, _ = take_out_maxima(unary, arriving)
-    return unary, arriving, float(offset) - float(paid)
-
-
-def _edges_vary(flat: Flat) -> bool:
-    tables = flat.tables
-    local = tables.local[tables.counter_rule]
-    return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())

@@ -168,10 +168,7 @@ def _judge(problem: Problem, labels: np.ndarray) -> Judged:
 def _unscored(problem: Problem) -> Problem:
     """Return the problem with potentials that allow the same labelings and prefer none."""
     if isinstance(problem, ChainProblem):
-        allowed = (
-            np.where(x > -np.inf, 0.0, -np.inf) for x in (problem.potentials.unary, problem.potentials.pairwise)
-        )
-        return replace(problem, potentials=ChainPotentials(*allowed))
+        return replace(problem, potentials=problem.potentials.flat())
     p = problem.potentials
     names = ("token", "first", "last", "length", "pairwise")
     flat = {name: np.where(getattr(p, name) > -np.inf, 0.0, -np.inf) for name in names}

@@ -43,12 +43,5 @@ def decode_enumerate(problem: ChainProblem) -> Result:
     labels = labelings(problem.potentials)[best]
     found = judge_labeling(problem, labels)
     return Result(
-        labels,
-        found.score,
-        found.objective,
-        found.objective,
-        Status.optimal,
-        "enumerate",
-        len(scores),
-        found.broken,
+        labels, found.score, found.objective, found.objective, Status.optimal, "enumerate", len(scores), found.broken
     )

@@ -18,6 +18,7 @@ from rulefield.kernels.lattice.rule_tables import (
     take_out_maxima,
     unavoidable_excess,
 )
+from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
 
@@ -93,15 +94,8 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
     flat = own.together or own
     rules = flat.rules
     tables, classes, caps = flat.tables, flat.classes.reshape(len(rules), n), flat.caps
-    unary = np.array(potentials.unary, dtype=np.float64, order="C")
-    pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
-    paid = sure_cost = 0.0
-    if flat.shared.folds:
-        pairwise = pairwise.copy()
-        if n > 1 and len(pairwise) == 1 and local_edges_vary(tables):
-            pairwise = np.repeat(pairwise, n - 1, axis=0)
-        paid += fold_local(tables, classes, unary, pairwise, m, True)
-    arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
+    unary, arriving, paid = fold(potentials, flat)
+    sure_cost = 0.0
     if has_large_costs(flat, n):
         tables, caps, sure_cost = _without_sure_costs(tables, caps, classes, unary, _large(tables, rules, n))
     offset, wrong = (0.0, False) if centered else take_out_maxima(unary, arriving)
@@ -109,6 +103,20 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
         raise InputError("scores must be numbers or -inf (forbidden); got NaN or +inf.")
     offset -= paid + sure_cost
     return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat, own, sure_cost)
+
+
+def fold(potentials: ChainPotentials, flat: Flat) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return new unary scores (n, m) and steps [to, from] (k, m, m), local rules inside, and what these cost in any case."""
+    n, m = potentials.unary.shape
+    unary = np.array(potentials.unary, dtype=np.float64, order="C")
+    pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
+    paid = 0.0
+    if flat.shared.folds:
+        pairwise = pairwise.copy()
+        if n > 1 and len(pairwise) == 1 and local_edges_vary(flat.tables):
+            pairwise = np.repeat(pairwise, n - 1, axis=0)
+        paid = float(fold_local(flat.tables, flat.classes.reshape(len(flat.rules), n), unary, pairwise, m, True))
+    return unary, np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C"), paid
 
 
 def local_edges(tables: RuleTables) -> bool:

@@ -81,21 +81,9 @@ def count_entries(indptr, indices, ptr, is_row):
 
 @kernel
 def fill_entries(
-    indptr,
-    indices,
-    values,
-    ptr,
-    label,
-    address,
-    is_row,
-    row_ptr,
-    rows,
-    row_values,
-    pair_ptr,
-    pairs,
-    pair_label,
+    indptr, indices, values, ptr, label, address, is_row, row_ptr, rows, row_values, pair_ptr, pairs, pair_label,
     pair_values,
-):
+):  # fmt: skip
     """Fill the packed lists. Value arrays of length 1 are left alone."""
     valued = pair_values.size > 1 or row_values.size > 1
     for t in range(indptr.size - 1):

@@ -228,24 +228,9 @@ def first_counters_layer(lattice, term, fine, constant, threshold):
 
 @piece
 def automaton_step(
-    source,
-    target,
-    code,
-    letter,
-    site,
-    letters,
-    slot,
-    initial,
-    sure,
-    step_ptr,
-    step_to,
-    step_amount,
-    least,
-    most,
-    certain,
-    once,
-    out,
-):
+    source, target, code, letter, site, letters, slot, initial, sure, step_ptr, step_to, step_amount, least, most,
+    certain, once, out,
+):  # fmt: skip
     """Advance an automaton to node ``target``: fill ``out`` with (state, amount paid) of each run, return how many.
 
     ``source`` is -1 at the first token; the amount ``sure``, which every run pays, is left out there. A run

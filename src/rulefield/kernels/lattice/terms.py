@@ -149,21 +149,9 @@ def letter_sites(lattice, letter, letters, by_node):
 
 @kernel
 def automaton_to_come(
-    layer,
-    arc_ptr,
-    arc_to,
-    letter,
-    letters,
-    slot,
-    final,
-    step_ptr,
-    step_to,
-    step_amount,
-    least,
-    most,
-    most_steps,
+    layer, arc_ptr, arc_to, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most, most_steps,
     stop,
-):
+):  # fmt: skip
     """Fill the least and largest amounts (sites, slots) still to come; ``NEVER`` if no run goes on to the end.
 
     Returns the number of steps looked at; it ends early if that exceeds ``most_steps`` or ``stop`` is set.

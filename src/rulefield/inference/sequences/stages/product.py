@@ -10,13 +10,7 @@ import numpy as np
 
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
-from rulefield.inference.sequences.progress import (
-    ARCS_PER_UNIT,
-    FEW_STATES,
-    MOST_NODES,
-    DualPotentials,
-    Progress,
-)
+from rulefield.inference.sequences.progress import ARCS_PER_UNIT, FEW_STATES, MOST_NODES, DualPotentials, Progress
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 
 FIRST_WINDOW_NATS, WIDENING, NARROWING = 0.1, 2.0, 3.0

@@ -11,9 +11,10 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.kernels.lattice.machine import Machine
-from rulefield.kernels.lattice.rule_tables import RuleTables
+from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local
 from rulefield.locks import held_over_forks
 from rulefield.problem.amounts import Evaluator, joined, joined_automata, spaces_of
+from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Counter, Tally
 
 Kind = TypeVar("Kind")
@@ -319,3 +320,28 @@ def _tables(
 
 def _ints(values: Any) -> np.ndarray:
     return np.array(values, dtype=np.int64)
+
+
+def fold(potentials: ChainPotentials, flat: Flat) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return new unary scores (n, m) and steps [to, from] (k, m, m), local rules inside, and what these cost in any case."""
+    n, m = potentials.unary.shape
+    unary = np.array(potentials.unary, dtype=np.float64, order="C")
+    pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
+    paid = 0.0
+    if flat.shared.folds:
+        pairwise = pairwise.copy()
+        if n > 1 and len(pairwise) == 1 and local_edges_vary(flat.tables):
+            pairwise = np.repeat(pairwise, n - 1, axis=0)
+        paid = float(fold_local(flat.tables, flat.classes.reshape(len(flat.rules), n), unary, pairwise, m, True))
+    return unary, np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C"), paid
+
+
+def local_edges(tables: RuleTables) -> bool:
+    """Whether a rule is folded into the scores of steps."""
+    return bool((tables.local[tables.counter_rule] & (tables.edge_at >= 0)).any())
+
+
+def local_edges_vary(tables: RuleTables) -> bool:
+    """Whether a rule is folded into the scores of steps, and not of all alike."""
+    local = tables.local[tables.counter_rule]
+    return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())

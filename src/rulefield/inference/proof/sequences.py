@@ -5,13 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from rulefield.inference.flatten import Flat, flatten
+from rulefield.inference.flatten import Flat, flatten, fold
 from rulefield.inference.proof.proof import Proof, Text, make_text
 from rulefield.inference.proof.search import MOST_ARCS, LeafSearch, Step, multiplier_caps
 from rulefield.inference.proof.segment_lattice import segment_lattice
 from rulefield.inference.proof.statement import is_stated, state_chain, state_lattice, state_rule
 from rulefield.inference.result import TOLERANCE, Result, Status
-from rulefield.inference.sequences.prepare import fold
 from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.lattice.rule_tables import take_out_maxima
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.inference.flatten import Flat
+from rulefield.inference.flatten import Flat, local_edges, local_edges_vary
 from rulefield.inference.result import Breach, Result, Status
 from rulefield.inference.sequences.auto import DUAL_ITERATIONS, NODE_LIMIT, PATH_NODES
 from rulefield.inference.sequences.check import certify
-from rulefield.inference.sequences.prepare import has_large_costs, local_edges, local_edges_vary
+from rulefield.inference.sequences.prepare import has_large_costs
 from rulefield.inference.sequences.progress import run_first
 from rulefield.kernels.lattice.first import LEVELS, ready_batch
 from rulefield.problem.chain import Chains

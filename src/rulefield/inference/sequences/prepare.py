@@ -6,19 +6,17 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.checker import held_bound
-from rulefield.inference.flatten import Flat, flatten
+from rulefield.inference.flatten import Flat, flatten, fold
 from rulefield.inference.result import SLACK, Result, judge, rounding_error
 from rulefield.inference.sequences.check import confirm
 from rulefield.kernels.lattice.dual import path_score
 from rulefield.kernels.lattice.prices import automaton_prices
 from rulefield.kernels.lattice.rule_tables import (
     RuleTables,
-    fold_local,
     rule_amounts,
     take_out_maxima,
     unavoidable_excess,
 )
-from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
 
@@ -103,31 +101,6 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
         raise InputError("scores must be numbers or -inf (forbidden); got NaN or +inf.")
     offset -= paid + sure_cost
     return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat, own, sure_cost)
-
-
-def fold(potentials: ChainPotentials, flat: Flat) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return new unary scores (n, m) and steps [to, from] (k, m, m), local rules inside, and what these cost in any case."""
-    n, m = potentials.unary.shape
-    unary = np.array(potentials.unary, dtype=np.float64, order="C")
-    pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
-    paid = 0.0
-    if flat.shared.folds:
-        pairwise = pairwise.copy()
-        if n > 1 and len(pairwise) == 1 and local_edges_vary(flat.tables):
-            pairwise = np.repeat(pairwise, n - 1, axis=0)
-        paid = float(fold_local(flat.tables, flat.classes.reshape(len(flat.rules), n), unary, pairwise, m, True))
-    return unary, np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C"), paid
-
-
-def local_edges(tables: RuleTables) -> bool:
-    """Whether a rule is folded into the scores of steps."""
-    return bool((tables.local[tables.counter_rule] & (tables.edge_at >= 0)).any())
-
-
-def local_edges_vary(tables: RuleTables) -> bool:
-    """Whether a rule is folded into the scores of steps, and not of all alike."""
-    local = tables.local[tables.counter_rule]
-    return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())
 
 
 def has_large_costs(flat: Flat, n: int) -> bool:

@@ -13,8 +13,7 @@ import numpy as np
 
 from rulefield.data.sequences import ranges
 from rulefield.inference.checker import amounts_of, costs_of
-from rulefield.inference.flatten import Flat, flatten
-from rulefield.inference.sequences.prepare import local_edges
+from rulefield.inference.flatten import Flat, flatten, local_edges
 from rulefield.kernels.chain_walk import ATTEMPTS, chances_batch
 from rulefield.kernels.lattice.machine import Machine, kinds_of, machine_of
 from rulefield.problem.chain import ChainPotentials, Chains

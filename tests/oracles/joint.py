@@ -31,7 +31,7 @@ def problem(seed, sizes=(2, 3), lengths=(3, 2), n_features=3, moves=True, featur
     key = rng.choice(S * S, 3, replace=False) if moves else np.zeros(0, np.int64)
     model = JointModel.of(
         tuple(tasks),
-        joint_pairs=PairTable.full(n_features, S, np.array([1])) if features else None,
+        joint_pairs=PairTable.of_keys(S + np.arange(S), n_features, S) if features else None,
         moves=(key // S, key % S),
     )
     return model, data, tuple(labels), rng.uniform(0.5, 2, len(lengths)), rng.normal(size=model.size)

@@ -31,20 +31,7 @@ class SegmentLikelihood:
 
     .. math:: f(\theta) = -\sum_i \omega_i \log p_\theta(s_i \mid x_i) + \tfrac{1}{2} l_2 |\theta|^2
 
-    Parameters
-    ----------
-    model : SegmentModel
-    sequences : Sequences
-    gold : Segmentation
-        The right segments of all sequences.
-    matches : SpanMatches, optional
-    l2 : float
-    sample_weight : ndarray of float64, shape (n_sequences,), optional
-    n_jobs : int, optional
-        Threads. The value and the gradient are the same for any number.
-
-    Notes
-    -----
+    ``gold`` are the right segments of all sequences. The value and the gradient are the same for any ``n_jobs``.
     An evaluation costs O(n_tokens * n_labels * (max_length + n_labels)), and the weights touched.
     """
 

@@ -12,7 +12,7 @@ from rulefield.data.sequences import Labels, Sequences
 from rulefield.exceptions import InputError
 from rulefield.forms import flags, index
 from rulefield.models.chain import ChainModel
-from rulefield.models.pairs import PairTable, csr_rows
+from rulefield.models.pairs import PairTable, csr_rows, label_masks
 from rulefield.problem.joint import JointPotentials
 
 BLOCK = 4096
@@ -140,9 +140,10 @@ class JointModel:
         psi = np.zeros(shape)
         for k, (task, known) in enumerate(zip(self.tasks, labels)):
             unary = task.unary(self.task_theta(theta, k), data)
-            psi += _along(clamped(unary, known), k, len(shape))
+            unary = unary if known is None else np.where(label_masks(known), unary, -np.inf)
+            psi += _spread(unary, (0, k + 1), len(shape))
         for j, (k, l) in enumerate(self.cross):
-            psi += _table_along(self.cross_table(theta, j), k, l, len(shape))
+            psi += _spread(self.cross_table(theta, j), (k + 1, l + 1), len(shape))
         psi = psi.reshape(data.n_tokens, self.n_states)
         if self.joint_pairs.n_pairs:
             psi += self.joint_pairs.scores(self.tasks[0].rows(data), self.joint_weights(theta))
@@ -162,8 +163,7 @@ class JointModel:
     ) -> np.ndarray:
         """Theta-shaped expected features from node marginals (n_tokens, S), task transitions and joint moves.
 
-        It is the transpose of :meth:`potentials`: the gradient of any objective in theta from its gradient in psi,
-        in the tasks' transition scores and in the move scores.
+        It is the transpose of :meth:`potentials`, which turns derivatives with respect to scores into those of theta.
         """
         out = self.zeros()
         rows = self.tasks[0].rows(data)
@@ -199,64 +199,29 @@ def joint_pairs_seen(
     """Return the (feature, joint state) pairs that the annotation leaves possible in ``min_count`` tokens or more.
 
     A token of which no task is known says nothing of joint states and is not counted; with one of two tasks known, each
-    feature of the token meets as many states as the other task has labels.
-
-    Parameters
-    ----------
-    data : Sequences, n_tokens tokens
-    labels : one Labels per task
-    allowed : ndarray of bool, shape (S,)
-        Joint states that are possible at all.
-    features : ndarray of int, optional
-        The only features that may have such weights, by number.
+    feature of the token meets as many states as the other task has labels. ``allowed`` (S,) marks joint states that are
+    possible at all, ``features`` are numbers of the only features that may have such weights.
     """
-    keep = (
-        np.ones(data.entries.shape[1], bool)
-        if features is None
-        else np.isin(np.arange(data.entries.shape[1]), features)
-    )
-    sets = [_possible_states(labels, allowed, t, t + BLOCK) for t in range(0, data.n_tokens, BLOCK)]
+    known = [label_masks(own) for own in labels]
+    blocks = (slice(t, t + BLOCK) for t in range(0, data.n_tokens, BLOCK))
+    sets = [_possible_states([own[block] for own in known], allowed) for block in blocks]
     counts = np.concatenate([count for count, _ in sets]) if sets else np.zeros(0, np.uint64)
     ptr = np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts, dtype=np.uint64)])
     states = np.concatenate([state for _, state in sets]) if sets else np.zeros(0, np.uint32)
     rows = csr_rows(data.entries, 0, data.n_tokens)
     table = PairTable.seen(rows, data.entries.shape[1], (ptr, states), len(allowed), min_count)
-    return table if features is None else table.of_features(keep)
+    return table if features is None else table.of_features(np.isin(np.arange(table.n_features), features))
 
 
-def _possible_states(
-    labels: tuple[Labels, ...], allowed: np.ndarray, first: int, last: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many joint states each token leaves possible, and which, of tokens ``first`` up to ``last``."""
-    known = [_allowed_labels(own, first, last) for own in labels]
-    n = len(known[0])
-    possible = np.ones((n, 1), bool)
+def _possible_states(known: list[np.ndarray], allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many joint states some tokens leave possible, each, and which; ``known`` are the labels of each task."""
+    possible = np.ones((len(known[0]), 1), bool)
     for own in known:
-        possible = (possible[:, :, None] & own[:, None, :]).reshape(n, -1)
+        possible = (possible[:, :, None] & own[:, None, :]).reshape(len(own), -1)
     possible &= allowed & ~np.logical_and.reduce([own.all(axis=1) for own in known])[:, None]
     return possible.sum(axis=1, dtype=np.uint64), np.nonzero(possible)[1].astype(np.uint32)
 
 
-def _allowed_labels(labels: Labels, first: int, last: int) -> np.ndarray:
-    if labels.allowed is not None:
-        return labels.allowed[first:last] != 0
-    return labels.ids[first:last, None] == np.arange(labels.n_labels)
-
-
-def clamped(unary: np.ndarray, labels: Labels | None) -> np.ndarray:
-    """Return scores (n_tokens, m) with ``-inf`` where the annotation rules a label out."""
-    if labels is None:
-        return unary
-    return np.where(_allowed_labels(labels, 0, len(unary)), unary, -np.inf)
-
-
-def _along(unary: np.ndarray, k: int, n_axes: int) -> np.ndarray:
-    shape = [1] * n_axes
-    shape[0], shape[k + 1] = unary.shape
-    return unary.reshape(shape)
-
-
-def _table_along(table: np.ndarray, k: int, l: int, n_axes: int) -> np.ndarray:
-    shape = [1] * n_axes
-    shape[k + 1], shape[l + 1] = table.shape
-    return table.reshape(shape)
+def _spread(table: np.ndarray, axes: tuple[int, int], n_axes: int) -> np.ndarray:
+    """Return a table whose two axes are ``axes`` of ``n_axes``."""
+    return np.expand_dims(table, tuple(axis for axis in range(n_axes) if axis not in axes))

@@ -94,15 +94,10 @@ class PairTable:
         return cls(np.zeros(n_features + 1, np.uint64), np.zeros(0, np.uint32), n_labels)
 
     @classmethod
-    def full(cls, n_features: int, n_labels: int, features: np.ndarray | None = None) -> "PairTable":
-        """Table of every label for every feature (or for the features given by number)."""
-        count = np.full(n_features, n_labels, np.uint64)
-        if features is not None:
-            count[:] = 0
-            count[features] = n_labels
-        ptr = np.concatenate([np.zeros(1, np.uint64), np.cumsum(count, dtype=np.uint64)])
-        label = np.tile(np.arange(n_labels, dtype=np.uint32), int(ptr[-1]) // n_labels)
-        return cls(ptr, label, n_labels)
+    def full(cls, n_features: int, n_labels: int) -> "PairTable":
+        """Table of every label for every feature."""
+        ptr = np.arange(n_features + 1, dtype=np.uint64) * np.uint64(n_labels)
+        return cls(ptr, np.tile(np.arange(n_labels, dtype=np.uint32), n_features), n_labels)
 
     @classmethod
     def seen(
@@ -110,15 +105,8 @@ class PairTable:
     ) -> "PairTable":
         """Pairs that occur in at least ``min_count`` rows.
 
-        Parameters
-        ----------
-        rows : feature rows
-        sets : (ptr, label)
-            The labels that row t allows are ``label[ptr[t] : ptr[t + 1]]``.
-
-        Notes
-        -----
-        O(entries x labels allowed + features x labels) time, O(entries) memory.
+        ``sets`` are (ptr, label): the labels that row t allows are ``label[ptr[t] : ptr[t + 1]]``. O(entries x labels allowed
+        + features x labels) time, O(entries) memory.
         """
         ptr, label, _ = seen_pairs(rows, n_features, sets, n_labels, min_count)
         return cls(ptr, label, n_labels)

@@ -133,17 +133,8 @@ class SegmentModel:
     ) -> "SegmentModel":
         """Choose the weights that a data set gives reason for.
 
-        Parameters
-        ----------
-        sequences, gold : training data
-        longest, allowed : as in the class
-        n_span_features : int
-        boundary_features : bool
-            Whether features of the first and last token of a segment have weights of their own.
-        all_states, all_transitions : bool
-            Weights for all (feature, label) pairs (allowed transitions), not only for those seen.
-        min_count : int
-            Pairs seen in fewer tokens get no weight (``all_states`` ignores it).
+        ``boundary_features``: whether features of the first and last token of a segment have weights of their own. The other
+        choices are those of :meth:`rulefield.models.chain.ChainModel.build`.
         """
 
         def table(tokens: np.ndarray | slice) -> PairTable:

@@ -167,8 +167,9 @@ class ExpectationCompiler:
 
     def __init__(self, tasks: Mapping[Any, tuple[Sequence[str], str | None]]):
         self.names = list(tasks)
-        self.tables = {name: LabelTable([str(c) for c in labels], scheme) for name, (labels, scheme) in tasks.items()}
-        self.sizes = tuple(len(table) for table in self.tables.values())
+        self.tables = [LabelTable([str(c) for c in labels], scheme) for labels, scheme in tasks.values()]
+        self.sizes = tuple(map(len, self.tables))
+        self.labels = np.unravel_index(np.arange(int(np.prod(self.sizes))), self.sizes)
 
     def __call__(
         self, expectation: Expectation, corpus: Sequence[Sequence[Any]], weight: np.ndarray | None = None
@@ -178,86 +179,73 @@ class ExpectationCompiler:
             raise RuleError(
                 f"an expectation is a share(...) or expected(...) with .between(low, high); got {expectation!r}."
             )
-        quantity = expectation.quantity
-        compiled = self._share if isinstance(quantity, Share) else self._expected
+        quantity, none = expectation.quantity, np.zeros(0, np.int64)
+        nothing = CompiledExpectation(
+            np.zeros((1, 0)), none, (None,) * len(self.sizes), none, none, 0.0, expectation.low, expectation.high
+        )
         times = np.ones(len(corpus)) if weight is None else weight
-        return compiled(quantity, corpus, times, expectation.low, expectation.high)  # type: ignore[arg-type]
+        lengths = np.array([len(tokens) for tokens in corpus], np.int64)
+        if isinstance(quantity, Share):
+            found = self._share(quantity, corpus, times, lengths, nothing)
+        else:
+            found = self._expected(quantity, corpus, times, lengths, nothing)
+        if found.total == 0:
+            raise RuleError(f"{quantity!r} refers to nothing in this corpus: no token (or step) is counted.")
+        return found
 
     def _share(
-        self, share: Share, corpus: Sequence[Sequence[Any]], weight: np.ndarray, low: float, high: float
+        self,
+        share: Share,
+        corpus: Sequence[Sequence[Any]],
+        weight: np.ndarray,
+        lengths: np.ndarray,
+        into: CompiledExpectation,
     ) -> CompiledExpectation:
-        here = self._states(share.here)
-        lengths = np.array([len(tokens) for tokens in corpus], np.int64)
-        n_tokens = int(lengths.sum())
-        counted = _meeting(share.given, corpus) if share.given is not None else np.ones(n_tokens, bool)
+        here, n_tokens = self._states(share.here), int(lengths.sum())
         if share.after is None:
+            counted = np.ones(n_tokens, bool) if share.given is None else _meeting(share.given, corpus)
             node = np.vstack([np.zeros(len(here)), here.astype(np.float64)])
-            each = np.bincount(np.repeat(np.arange(len(lengths)), lengths), counted, len(lengths))
-            return self._made(node, counted.astype(np.uint16), None, None, float(weight @ each), low, high, share)
+            total = float(np.repeat(weight, lengths) @ counted)
+            return replace(into, node=node, token_class=counted.astype(np.uint16), total=total)
         if share.given is not None:
             raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighboring pairs.")
         sources, targets = np.nonzero(np.outer(self._states(share.after), here))
-        steps = np.maximum(lengths - 1, 0).astype(np.float64)
-        node = np.zeros((1, len(here)))
-        return self._made(
-            node, np.zeros(n_tokens, np.uint16), None, (sources, targets), float(weight @ steps), low, high, share
-        )
+        total = float(weight @ np.maximum(lengths - 1, 0))
+        node, token_class = np.zeros((1, len(here))), np.zeros(n_tokens, np.uint16)
+        return replace(into, node=node, token_class=token_class, move_from=sources, move_to=targets, total=total)
 
     def _expected(
-        self, quantity: Expected, corpus: Sequence[Sequence[Any]], weight: np.ndarray, low: float, high: float
+        self,
+        quantity: Expected,
+        corpus: Sequence[Sequence[Any]],
+        weight: np.ndarray,
+        lengths: np.ndarray,
+        into: CompiledExpectation,
     ) -> CompiledExpectation:
         number, k = quantity.number, self._task(quantity.task, quantity)
-        table = list(self.tables.values())[k]
         space = ClassSpace(bits_of(Comparison(number, "<=", Number())))
-        tally = Translator(PatternTables(table), space).tally(number)
-        lengths = np.array([len(tokens) for tokens in corpus], np.int64)
+        tally = Translator(PatternTables(self.tables[k]), space).tally(number)
         token_class = 2 * space.classes(lengths.tolist(), Remembered(corpus))
         token_class[(np.cumsum(lengths) - lengths)[lengths > 0]] += 1
-        own = np.empty((2 * space.n_classes, len(table)))
+        own = np.empty((2 * space.n_classes, self.sizes[k]))
         own[0::2], own[1::2] = tally.node, tally.node if tally.first is None else tally.first
-        edges = None if tally.edge is None else tally.edge[0].astype(np.float64)  # the same at tokens of all classes
-        tables = [edges if j == k else None for j in range(len(self.sizes))]
-        node, shift = self._spread(own, k), number.constant
-        return self._made(node, token_class, tables, None, float(weight.sum()), low - shift, high - shift, quantity)
-
-    def _made(
-        self,
-        node: np.ndarray,
-        token_class: np.ndarray,
-        edges: list[np.ndarray | None] | None,
-        moves: tuple[np.ndarray, np.ndarray] | None,
-        total: float,
-        low: float,
-        high: float,
-        what: Any,
-    ) -> CompiledExpectation:
-        if total == 0:
-            raise RuleError(f"{what!r} refers to nothing in this corpus: no token (or step) is counted.")
-        none = np.zeros(0, np.int64)
-        sources, targets = (none, none) if moves is None else moves
-        tables = (None,) * len(self.sizes) if edges is None else tuple(edges)
-        return CompiledExpectation(
-            np.ascontiguousarray(node), token_class, tables, sources.astype(np.int64), targets.astype(np.int64),
-            total, low, high,
-        )  # fmt: skip
+        edges: list[np.ndarray | None] = [None] * len(self.sizes)
+        edges[k] = (
+            None if tally.edge is None else tally.edge[0].astype(np.float64)
+        )  # the same at tokens of all classes
+        low, high = into.low - number.constant, into.high - number.constant
+        node = np.ascontiguousarray(own[:, self.labels[k]])
+        found = replace(into, node=node, token_class=token_class, edges=tuple(edges))
+        return replace(found, total=float(weight.sum()), low=low, high=high)
 
     def _states(self, patterns: Patterns) -> np.ndarray:
         """Joint states that fit, bool (S,)."""
-        fits = np.ones(self.sizes, dtype=bool)
+        fits = np.ones(int(np.prod(self.sizes)), dtype=bool)
         for task, pattern in patterns:
             k = self._task(task, pattern)
-            table = list(self.tables.values())[k]
-            pattern.check(table)
-            shape = [1] * len(self.sizes)
-            shape[k] = self.sizes[k]
-            fits &= matches(pattern, table).reshape(shape)
-        return fits.ravel()
-
-    def _spread(self, own: np.ndarray, k: int) -> np.ndarray:
-        """Values of one task's labels (n_classes, m_k), for all joint states (n_classes, S)."""
-        shape = [1] * (len(self.sizes) + 1)
-        shape[0], shape[k + 1] = own.shape
-        return np.broadcast_to(own.reshape(shape), (len(own), *self.sizes)).reshape(len(own), -1)
+            pattern.check(self.tables[k])
+            fits &= matches(pattern, self.tables[k])[self.labels[k]]
+        return fits
 
     def _task(self, task: str | None, what: Any) -> int:
         if task is None and len(self.names) == 1:

@@ -26,7 +26,7 @@ ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint6
 
 
 class FactoredSteps(NamedTuple):
-    """Scores of steps: tasks' transitions one after the other from ``start`` on (``flipped``: transposed), listed pairs."""
+    """Scores of steps: tasks' transitions from ``start`` on (``flipped``: transposed), listed pairs."""
 
     sizes: np.ndarray
     start: np.ndarray

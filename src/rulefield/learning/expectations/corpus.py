@@ -31,16 +31,9 @@ class JointShard:
 
 
 class JointCorpus:
-    """Partly labeled sequences of several tasks, cut into shards.
+    """Partly labeled sequences of several tasks (``labels``: None for a task without annotation), cut into shards.
 
-    Parameters
-    ----------
-    model : JointModel
-    data : Sequences
-    labels : one Labels a task; None if a task has no annotation at all
-    weight : ndarray, shape (n_sequences,), optional
-    n_jobs : int
-        Threads. Shards do not depend on it and sums run in their order, so neither does any result.
+    Shards do not depend on ``n_jobs`` and sums run in their order, so neither does any result.
     """
 
     def __init__(
@@ -69,28 +62,18 @@ class JointCorpus:
         """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""
 
         def sum_shard(shard: JointShard) -> tuple[float, np.ndarray]:
-            sums = joint_marginals(self._potentials(shard, theta, clamp), shard.weight)
+            potentials = self.model.potentials(theta, shard.data, shard.labels if clamp else None)
+            sums = joint_marginals(potentials, shard.weight)
             return float(shard.weight @ sums.log_partition), counts_of(self.model, shard, sums)
 
         answers = self.threads.map(sum_shard, self.parts)
         return float(sum(value for value, _ in answers)), added([counts for _, counts in answers], self.model.size)
-
-    def _potentials(self, shard: JointShard, theta: np.ndarray, clamp: bool) -> JointPotentials:
-        return self.model.potentials(theta, shard.data, shard.labels if clamp else None)
 
 
 class ChainCorpus(JointCorpus):
     """A :class:`JointCorpus` of one task, whose sums without clamping go through the faster kernels of chains.
 
     A joint model of one task has no weights beside the task's own, so theta is that of the chain model.
-
-    Parameters
-    ----------
-    model : ChainModel
-    data : Sequences
-    labels : Labels
-    weight : ndarray, shape (n_sequences,), optional
-    n_jobs : int
     """
 
     def __init__(
@@ -133,27 +116,18 @@ class JointLikelihood:
 
 @dataclass(frozen=True)
 class Statements:
-    """Expectations as every shard reads them, those that tell tokens apart alike in one group: they tilt and count together.
-
-    Parameters
-    ----------
-    groups : list of list of int
-        Numbers of the expectations of each group.
-    nodes : list of ndarray of float64, shape (n_members, n_classes, S)
-        Values of each group's members.
-    edges : list of tuple of (ndarray or None)
-        Values of each expectation by task, at steps.
-    moves : ndarray of int64
-        All moves that have a weight or that an expectation counts, from * S + to; the model's own first.
-    places : list of ndarray of int64
-        Moves that each expectation counts.
-    """
+    """Expectations as every shard reads them; those that tell tokens apart alike are one group, tilted together."""
 
     groups: list[list[int]]
+    """Numbers of the expectations of each group."""
     nodes: list[np.ndarray]
+    """Values of each group's members, (n_members, n_classes, S)."""
     edges: list[tuple[np.ndarray | None, ...]]
+    """Values of each expectation by task, at steps."""
     moves: np.ndarray
+    """All moves that have a weight or that an expectation counts, from * S + to; the model's own first."""
     places: list[np.ndarray]
+    """Moves that each expectation counts."""
 
     @classmethod
     def of(cls, expectations: Sequence[CompiledExpectation], model: JointModel) -> "Statements":
@@ -183,13 +157,7 @@ class Work(NamedTuple):
 
 
 class TiltedCorpus:
-    """A corpus whose potentials can be tilted by expectations; potentials are computed once per theta.
-
-    Parameters
-    ----------
-    corpus : JointCorpus
-    expectations : sequence of CompiledExpectation
-    """
+    """A corpus whose potentials can be tilted by expectations; potentials are computed once per theta."""
 
     def __init__(self, corpus: JointCorpus, expectations: Sequence[CompiledExpectation]):
         self.corpus, self.expectations = corpus, list(expectations)

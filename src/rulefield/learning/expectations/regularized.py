@@ -8,6 +8,7 @@ it is the plain marginal likelihood. Its gradient is E_p[f] - E_q[f], where q is
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,13 +34,7 @@ class ExpectationFit(FitResult):
 class RegularizedObjective:
     """The objective of regularization at a given theta; multipliers are warm-started between calls.
 
-    Parameters
-    ----------
-    corpus : JointCorpus
-    expectations : sequence of CompiledExpectation
-    l2 : float
-    slack : as in :class:`Posterior`
-    dual_tol : tolerance of :meth:`Posterior.minimize`
+    ``slack`` is as in :class:`Posterior`, ``dual_tol`` the tolerance of :meth:`Posterior.minimize`.
     """
 
     def __init__(
@@ -91,12 +86,6 @@ class GeneralizedObjective:
     The gradient of :math:`E_p[\phi_i]` is a covariance of :math:`\phi_i` with all features. For one direction v it is the
     derivative of the expected features along the tilt v, here by a central difference of exact sums: two passes whatever
     the number of expectations, relative error about 1e-9.
-
-    Parameters
-    ----------
-    corpus : JointCorpus
-    expectations : sequence of CompiledExpectation
-    l2, strength : float
     """
 
     def __init__(
@@ -133,14 +122,12 @@ MOST_TILT = 40.0
 cannot hold together) still ends."""
 
 
-@dataclass(frozen=True)
-class DualResult:
-    """Multipliers ``nu`` (n_sides,), dual value, expected shares (n_expectations,), steps taken."""
+class DualResult(NamedTuple):
+    """Multipliers ``nu`` (n_sides,), dual value, expected shares (n_expectations,)."""
 
     nu: np.ndarray
     value: float
     shares: np.ndarray
-    iterations: int
 
 
 class Posterior:
@@ -151,13 +138,8 @@ class Posterior:
 
     Its solution is :math:`q(y) \propto p(y | x, known) \exp(-\sum_i \tau_i \phi_i(y))`, a chain with changed potentials.
     With one multiplier :math:`\nu_r \ge 0` a side (high or low of i, in units of shares) the dual to be minimized is
-    :math:`F(\nu) = b \cdot \nu + \log Z(\nu) + \varepsilon \sum_r \nu_r`, convex, its gradient the slack of every side.
-
-    Parameters
-    ----------
-    tilted : TiltedCorpus
-    slack : float
-        epsilon, in units of shares.
+    :math:`F(\nu) = b \cdot \nu + \log Z(\nu) + \varepsilon \sum_r \nu_r`, convex, its gradient the slack of every side;
+    epsilon is ``slack``, in units of shares.
     """
 
     def __init__(self, tilted: TiltedCorpus, slack: float = 0.0):
@@ -196,7 +178,7 @@ class Posterior:
 
         nu = np.zeros(self.n_sides) if start is None else start
         if not self.n_sides:
-            return DualResult(nu, self.smooth(nu)[0], np.zeros(0), 0)
+            return DualResult(nu, self.smooth(nu)[0], np.zeros(0))
         share, total = np.clip(np.abs(self.bound), 1e-4, 0.5), self.total[self.index]
         scale = np.sqrt(total / (share * (1 - share)))
 
@@ -209,4 +191,4 @@ class Posterior:
         done = minimize(penalized, nu / scale, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         nu = done.x * scale
         value, _, shares = self.smooth(nu)
-        return DualResult(nu, value + self.slack * float(nu.sum()), shares, int(done.nit))
+        return DualResult(nu, value + self.slack * float(nu.sum()), shares)

@@ -4,6 +4,8 @@ The segment lattice is a walk, and rules multiply it as they multiply a chain (:
 only labels are asked for, dense sums over the states of the rules do (:mod:`rulefield.kernels.lattice.dense`).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rulefield.exceptions import InputError
@@ -55,16 +57,16 @@ def segment_chances(
     search = SegmentSearch(problem)
     if search.bound == -np.inf:
         return found
-    lattice, ahead, total = _lattice(search)
-    if total == -np.inf:
+    plain = _lattice(search)
+    if plain.log_mass == -np.inf:
         return found
     if not k and not draws and not len(question.spans):
-        dense = _by_machine(search, lattice, ahead, total, tolerance, found.node)
+        dense = _by_machine(search, plain, tolerance, found.node)
         if dense is not None:
             found.log_partition[0], found.error[0] = dense[0] + search.shift, dense[1]
             found.reason[0] = WITHIN if dense[1] > 0 else EXACT
             return found
-    ruled = _under_rules(search, lattice, ahead, total, tolerance, most_nodes, k)
+    ruled = _under_rules(search, plain, tolerance, most_nodes, k)
     if ruled.log_mass == -np.inf:
         return found
     found.log_partition[0] = ruled.log_mass + search.shift
@@ -79,8 +81,15 @@ def segment_chances(
     return found
 
 
-def _lattice(search: SegmentSearch) -> tuple[Lattice, np.ndarray, float]:
-    """Return the whole segment lattice, the log of what follows each node, and the log of its mass, shifted."""
+class PlainSums(NamedTuple):
+    """The whole segment lattice, the log of what follows each node, and the log of its mass, shifted."""
+
+    lattice: Lattice
+    ahead: np.ndarray
+    log_mass: float
+
+
+def _lattice(search: SegmentSearch) -> PlainSums:
     lattice = search.lattice(-np.inf, LATTICE_NODES)
     if lattice is None:
         raise InputError(
@@ -88,23 +97,23 @@ def _lattice(search: SegmentSearch) -> tuple[Lattice, np.ndarray, float]:
             "nodes; fit with a smaller max_length."
         )
     ahead = np.empty(len(lattice.label))
-    return lattice, ahead, float(sums_ahead(lattice, ahead))
+    return PlainSums(lattice, ahead, float(sums_ahead(lattice, ahead)))
 
 
 def _by_machine(
-    search: SegmentSearch, lattice: Lattice, ahead: np.ndarray, total: float, tolerance: float, node: np.ndarray
+    search: SegmentSearch, plain: PlainSums, tolerance: float, node: np.ndarray
 ) -> tuple[float, float] | None:
     """Add probabilities of labels to ``node``; return the log of the mass and a bound on what was left out.
 
     None if the rules need too many states, or leave too little.
     """
-    kinds, kind = token_kinds(search.terms, search.classes.ravel(), np.array([0, len(lattice.layer) - 1]))
+    kinds, kind = token_kinds(search.terms, search.classes.ravel(), np.array([0, search.classes.shape[1]]))
     machine: Machine = machine_of(search.tables, search.terms, kinds, search.m)
-    if not machine.fits or len(lattice.label) * len(machine.end) > MOST_DENSE:
+    if not machine.fits or len(plain.ahead) * len(machine.end) > MOST_DENSE:
         return None
     loss = 0.5 * tolerance
     for attempt in range(ATTEMPTS):
-        walk = lattice_walk(lattice, ahead, total, 0.0 if attempt == ATTEMPTS - 1 else loss)
+        walk = lattice_walk(*plain, 0.0 if attempt == ATTEMPTS - 1 else loss)
         before = np.zeros((len(walk.label), len(machine.end)))
         mass = float(dense_before(walk, machine, kind, before))
         if mass < LEAST_SHARE:
@@ -112,27 +121,19 @@ def _by_machine(
         left_out = walk.left_out / (walk.left_out + mass)
         if left_out <= tolerance:
             dense_marginals(walk, machine, kind, before, mass, node)
-            return total + float(np.log(mass)), left_out
+            return plain.log_mass + float(np.log(mass)), left_out
         loss *= max(1e-9, 0.25 * tolerance / left_out)
     return None
 
 
-def _under_rules(
-    search: SegmentSearch,
-    lattice: Lattice,
-    ahead: np.ndarray,
-    total: float,
-    tolerance: float,
-    most_nodes: int,
-    k: int,
-) -> Ruled:
+def _under_rules(search: SegmentSearch, plain: PlainSums, tolerance: float, most_nodes: int, k: int) -> Ruled:
     """Multiply the whole segment lattice by its rules; ``log_mass`` is that of all segmentations, shifted."""
     rules = search.tables, search.terms, search.classes, search.m, *slots_of(search.tables)
     wanted, loss = tolerance, 0.5 * tolerance
-    best, chance = np.zeros((k, len(lattice.layer) - 1), np.int64), np.zeros(k)
+    best, chance = np.zeros((k, search.classes.shape[1]), np.int64), np.zeros(k)
     for attempt in range(ATTEMPTS):
         loss = 0.0 if attempt == ATTEMPTS - 1 else loss
-        walk = lattice_walk(lattice, ahead, total, loss)
+        walk = lattice_walk(*plain, loss)
         ruled = under_rules(walk, *rules, loss, most_nodes, False)
         if ruled.left_out == 0.0 or ruled.full:
             break
@@ -143,4 +144,4 @@ def _under_rules(
             if ruled.left_out <= wanted:
                 break
         loss *= 1e-6 if ruled.log_mass == -np.inf else max(1e-9, 0.25 * wanted / ruled.left_out)
-    return ruled._replace(log_mass=ruled.log_mass + total)
+    return ruled._replace(log_mass=ruled.log_mass + plain.log_mass)

@@ -55,6 +55,22 @@ def test_learns_both_tasks_from_scattered_annotation_and_never_goes_up(fitted):
     assert_allclose(marginals[0]["pos"].sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("ruled", [False, True])
+def test_probabilities_of_labelings_are_what_the_other_methods_say(fitted, ruled):
+    """The k best have the same, and labels that are all known have probability 1."""
+    X, _ = corpus(8, seed=3)
+    rules = [segments("PER", task="ner") <= 1, present("VERB", task="pos").soft(0.7)] if ruled else []
+    found = fitted.decode(X, rules=rules, probability=True, tolerance=0.0)
+    for labeling, ranked in zip(found, fitted.predict_kbest(X, rules=rules, k=3)):
+        assert ranked[0][0] == labeling.labels
+        assert_allclose(labeling.probability, ranked[0][1], rtol=2e-6)  # k best leave out a millionth
+        assert 0.0 < labeling.probability <= 1.0
+        assert labeling.probability_error == 0.0
+    known = [labeling.labels for labeling in found]
+    sure = fitted.decode(X, rules=rules, known=known, probability=True, tolerance=0.0)
+    assert_allclose([labeling.probability for labeling in sure], 1.0)
+
+
 def test_files_and_clone(fitted, tmp_path):
     X, _ = corpus(5, seed=2)
     fitted.save(tmp_path / "joint")

@@ -75,6 +75,10 @@ def test_every_method_follows_the_rules_by_definition(scheme):
         assert worth[named.index(best.labels)] == pytest.approx(worth.max(), abs=1e-7)
         assert list(crf.predict([tokens], rules=rules)) == [best.labels]
         total = np.logaddexp.reduce(worth)
+        (sure,) = crf.decode([tokens], rules=rules, probability=True, tolerance=0.0)
+        assert sure.labels == best.labels
+        assert sure.probability == pytest.approx(np.exp(worth.max() - total), rel=1e-8)
+        assert sure.probability_error == 0.0
         (row,) = crf.predict_kbest([tokens], rules=rules, k=4)
         ranked = np.exp(np.sort(worth[worth > -np.inf])[::-1][:4] - total)
         np.testing.assert_allclose([p for _, p in row], ranked, atol=1e-6)

@@ -33,12 +33,9 @@ from rulefield.encode.spans import SegmentTable, convert
 from rulefield.estimators.ruled.candidates import find_candidates
 from rulefield.estimators.ruled.gains import gains
 from rulefield.estimators.ruled.held_out import cross_fit
-from rulefield.learning.rule_weights.path import PathSettings
 from rulefield.rules.finding.observed import Parts
 
 FOUND, MANY = "rules found", "every rule worth .05 nats"
-EVERY = PathSettings(min_gain=0.05, min_share=0.0, state_share=0.0)
-"""Of all candidates those that are worth anything, however little; nothing is judged on other sequences."""
 MIN_POINTS = 0.1
 """Gains of many rules below this are noise: no share of them is counted."""
 MEASURES = ("tokens", "whole", "spans")
@@ -160,7 +157,7 @@ def run_split(data: Set, train: Part, test: Part, seed: int, jobs: int) -> dict:
     whole = process_time() - begun
     scheme = chain.scheme
     candidates = find_candidates(fitted, "find", Parts.whole(len(fitted.examples))).rules
-    weights = fitted.weights_of(candidates, EVERY).tolist()
+    weights = fitted.weights_of(candidates).tolist()
     many = [rule.soft(weight) for rule, weight in zip(candidates, weights) if weight > 0 and not ruled.vetoed_]
     before, plain_seconds = timed(lambda: list(ruled.predict(test[0], rules=[])))
     after, ruled_seconds = timed(lambda: list(ruled.predict(test[0])))

@@ -1,8 +1,8 @@
-"""Rules taken one after the other: each is the one that makes labels of held-out sequences likelier than any other would.
+"""Rules taken one after the other, each the one that makes labels of held-out sequences likeliest; then dropped one by one.
 
-Labelings of a sequence are rows ``first[i]`` to ``first[i + 1]``; their shares are their masses (exp of their worth) over the
-total. A rule is a column of a sparse table: rows that break it and the units that they pay for. If all rows of a sequence pay
-alike, the rule says nothing about it; such entries are left out beforehand (:func:`mark_constant`).
+Labelings of a sequence are rows ``first[i]`` to ``first[i + 1]``; their shares are their masses (exp of their worth)
+over the total. A rule is a column of a sparse table: rows that break it and the units that they pay for. If all rows of
+a sequence pay alike, the rule says nothing about it; such entries are left out beforehand (:func:`mark_constant`).
 """
 
 import numpy as np
@@ -90,6 +90,23 @@ def pay(r, change, indptr, rows, units, owner, mass, total):
 
 
 @kernel
+def loss_without(r, weight, indptr, rows, units, owner, member, target, mass, total):
+    """Return what the log likelihood falls by if rule r, of this weight, is dropped and other weights stay."""
+    loss, a = 0.0, indptr[r]
+    while a < indptr[r + 1]:
+        i = owner[rows[a]]
+        freed, paid = 0.0, 0.0
+        while a < indptr[r + 1] and owner[rows[a]] == i:
+            freed += mass[rows[a]] * (np.exp(weight * units[a]) - 1.0)
+            if rows[a] == target[i]:
+                paid = units[a]
+            a += 1
+        if member[i]:
+            loss += np.log(1.0 + freed / total[i]) - weight * paid
+    return loss
+
+
+@kernel
 def reweigh(taken, sweeps, weight, prior, l2, indptr, rows, units, owner, member, target, mass, total):
     """Find the best weights of rules that were taken: Newton's method on one after the other, until none moves."""
     for _ in range(sweeps):
@@ -109,17 +126,16 @@ def reweigh(taken, sweeps, weight, prior, l2, indptr, rows, units, owner, member
 @kernel
 def follow_path(
     indptr, rows, units, owner, first, member, target, worth, constant, gold, n_counted, free, l2, prior_share,
-    least_price, least_gain, least_share, sweeps, n_forced, expense, prior, order, weights,
+    least_price, least_gain, sweeps, n_forced, prior, order, weights,
 ):  # fmt: skip
     """Take rules one by one; return how many were taken.
 
     ``order[:n_forced]`` are taken from the beginning, at their ``prior`` prices. A further rule among those that are
-    ``free`` is drawn to ``prior_share`` of its residual price (see ``rulefield.learning.rule_weights.residual``) beyond what
-    rules before it say; that must be ``least_price`` at least. It is the one whose price, or a lower weight if that is
-    better, raises the log likelihood most, to second order, for its ``expense`` (n_rules,); for each unit of expense by
-    ``least_gain`` at least, and by ``least_share`` of what the rules found before it raised it by. As rules are taken, the
-    gains of others fall, as a rule: only the largest is computed again ([Minoux78]). ``weights[k - n_forced]`` are the
-    weights (n_rules,) of the first k rules, after so many ``sweeps`` over them at most.
+    ``free`` is drawn to ``prior_share`` of its residual price (see ``rulefield.learning.rule_weights.residual``) beyond
+    what rules before it say; that must be ``least_price`` at least. It is the one whose price, or a lower weight if
+    that is better, raises the log likelihood most, to second order, and by ``least_gain`` at least. As rules are taken,
+    the gains of others fall, as a rule: only the largest is computed again ([Minoux78]). ``weights[k - n_forced]`` are
+    the weights (n_rules,) of the first k rules, after so many ``sweeps`` over them at most.
     """
     weight, mass, total = np.zeros(prior.shape[0]), np.empty(worth.shape[0]), np.empty(first.shape[0] - 1)
     gains, fresh = np.where(free, np.inf, -np.inf), np.zeros(free.shape[0], np.bool_)
@@ -128,7 +144,7 @@ def follow_path(
         gains[r] = -np.inf
         weight[r] = prior[r]
         pay(r, prior[r], indptr, rows, units, owner, mass, total)
-    k, gained = n_forced, 0.0
+    k = n_forced
     while True:
         reweigh(order[:k], sweeps, weight, prior, l2, indptr, rows, units, owner, member, target, mass, total)
         weights[k - n_forced] = weight
@@ -137,7 +153,7 @@ def follow_path(
         fresh[:] = False
         while True:
             r = np.argmax(gains)
-            if gains[r] <= max(least_gain, least_share * gained):
+            if gains[r] <= least_gain:
                 return k
             if fresh[r]:
                 break
@@ -149,9 +165,56 @@ def follow_path(
             if excess <= 0.0 or price < least_price:
                 gains[r] = 0.0
             else:
-                gains[r] = second_order_gain(excess, variance, price) / expense[r]
+                gains[r] = second_order_gain(excess, variance, price)
                 prior[r] = prior_share * price
-        gained += gains[r] * expense[r]
         gains[r] = -np.inf
         order[k] = r
         k += 1
+
+
+@kernel
+def shorten_path(
+    indptr,
+    rows,
+    units,
+    owner,
+    first,
+    member,
+    target,
+    worth,
+    l2,
+    sweeps,
+    n_forced,
+    expense,
+    prior,
+    losses,
+    order,
+    weights,
+):
+    """Drop rules one by one, down to those that are forced: each time the one whose loss, for its ``expense``, is least.
+
+    ``order`` (rules) is arranged so that the first k are those that are left as k remain, and ``weights[k - n_forced]``
+    are their weights; the last row holds those to begin with. ``losses[k - n_forced]`` is the loss at which the last of
+    k is dropped.
+    """
+    weight, mass, total = np.zeros(prior.shape[0]), np.empty(worth.shape[0]), np.empty(first.shape[0] - 1)
+    weigh_labelings(first, worth, mass, total)
+    for r in order:
+        weight[r] = weights[order.shape[0] - n_forced, r]
+        pay(r, weight[r], indptr, rows, units, owner, mass, total)
+    for k in range(order.shape[0], n_forced - 1, -1):
+        reweigh(order[:k], sweeps, weight, prior, l2, indptr, rows, units, owner, member, target, mass, total)
+        weights[k - n_forced] = weight
+        worst, least = k - 1, np.inf
+        for j in range(n_forced, k):
+            r = order[j]
+            loss = loss_without(r, weight[r], indptr, rows, units, owner, member, target, mass, total) / expense[r]
+            if loss < least:
+                worst, least = j, loss
+        losses[k - n_forced] = least
+        if k > n_forced:
+            r = order[worst]
+            order[worst : k - 1] = order[worst + 1 : k].copy()
+            order[k - 1] = r
+            pay(r, -weight[r], indptr, rows, units, owner, mass, total)
+            weight[r] = 0.0

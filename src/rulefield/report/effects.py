@@ -27,18 +27,9 @@ class Change:
 class RuleEffect:
     """What one rule does on labeled data, among the other rules that act.
 
-    Parameters
-    ----------
-    rule : Rule
-    sequences : int
-    broken_in_gold, broken_without, broken_with : int
-        Sequences that break it: their gold labels; what the model predicts under the other rules alone; what it predicts.
-    cost : float
-        What the predictions pay for breaking it in all (hard rules that were broken because nothing obeys them: inf).
-    fixed, broken : int
-        Tokens that are right because of it, and wrong because of it.
-    changes : tuple of Change
-        Every sequence that it changes, the best for it first.
+    It is broken by gold labels, by what the model predicts under the other rules alone, and by what it predicts, which pays
+    ``cost`` for it in all (inf if a hard rule was broken because nothing obeys it). Because of it, ``fixed`` tokens are right
+    and ``broken`` ones wrong; ``changes`` are all sequences that it changes, the best for it first.
     """
 
     rule: Rule
@@ -97,15 +88,8 @@ def rule_effects(
     Where the labeling without any rule breaks none of them it is the best with and without each, so only the other
     sequences are decoded again: O(rules x sequences that break something).
 
-    Parameters
-    ----------
-    model : estimator with ``predict(X, rules=)``
-    X, gold : sequences and their labels, all known
-    rules : list of rules
-    predicted : what the model predicts with all of them, if that is known
-    scheme, labels : of the labels; the set of all labels that rules may name
-    most : int
-        Of more rules, those that the labelings without rules break most often are measured.
+    ``predicted`` is what the model predicts with all rules, if that is known; ``labels`` are all labels that rules may name.
+    Of more than ``most`` rules, those that the labelings without rules break most often are measured.
     """
     plain = list(model.predict(X, rules=[]))
     full = list(model.predict(X, rules=list(rules)) if predicted is None else predicted)

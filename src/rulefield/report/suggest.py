@@ -17,18 +17,9 @@ SHORTLIST = 8
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A sequence worth labeling.
+    """A sequence worth labeling: its place in the pool, what the model would say, and the probability of each label.
 
-    Parameters
-    ----------
-    index : int
-        Its place in the pool.
-    doubt : float
-        -log of the labeling's probability over the root of its length, plus what it pays for broken rules.
-    labeling : Labeling
-        What the model would say.
-    probabilities : ndarray
-        Of each label.
+    ``doubt`` is -log of the labeling's probability over the root of its length, plus what it pays for broken rules.
     """
 
     index: int

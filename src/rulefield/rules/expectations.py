@@ -136,7 +136,9 @@ def expected(number: Number, task: str | None = None) -> Expected:
     named = {part.task for _, term in number.terms for part in term.pattern.parts} - {None}
     if named - {task} and (task is not None or len(named) > 1):
         raise RuleError(f"an expected number is one of a single task; {number!r} names {sorted(map(str, named))}.")
-    terms = ((factor, replace(term, pattern=term.pattern.parts[0].within(None))) for factor, term in number.terms)
+    terms = tuple(
+        (factor, replace(term, pattern=term.pattern.parts[0].within(None))) for factor, term in number.terms
+    )
     return Expected(Number(terms, number.constant), next(iter(named), task))
 
 

@@ -1,15 +1,16 @@
 """What all rules are made of, and the labeling that they judge."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from rulefield.exceptions import InputError, RuleError
 from rulefield.rules.labels import LabelTable, hint
-from rulefield.rules.patterns import AnyPattern, JointPattern
+from rulefield.rules.patterns import AnyPattern, JointPattern, Pattern
 from rulefield.rules.patterns import end_counts as end_table
 from rulefield.rules.patterns import matches as match_table
 from rulefield.rules.patterns import start_counts as start_table
@@ -37,9 +38,28 @@ class Expression:
         return ()
 
 
+class World:
+    """What rules over sequences judge: tokens with labels."""
+
+    tokens: Sequence[Any]
+    matching: Callable[[AnyPattern], list[int]]
+    starting: Callable[[AnyPattern], list[int]]
+
+    def instances(self, pattern: AnyPattern, level: str) -> list[int]:
+        """How many instances begin at each token: tokens that match, or segments."""
+        return self.matching(pattern) if level == "token" else self.starting(pattern)
+
+    def meeting(self, condition: TokenCondition) -> np.ndarray:
+        """Which tokens meet a condition."""
+        return condition.over(self.tokens)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
 @dataclass(frozen=True)
-class LabeledTokens:
-    """Tokens with labels: the world that rules over sequences refer to."""
+class LabeledTokens(World):
+    """Tokens with labels of one task."""
 
     tokens: Sequence[Any]
     labels: Sequence[str]
@@ -48,9 +68,6 @@ class LabeledTokens:
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.labels):
             raise InputError(f"every token needs a label; {len(self.tokens)} tokens have {len(self.labels)} labels.")
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     @cached_property
     def _table(self) -> LabelTable:
@@ -87,20 +104,16 @@ class LabeledTokens:
     def ending(self, pattern: AnyPattern) -> list[int]:
         """How many segments of the pattern have their last token at each token but the last."""
         table = end_table(pattern, self._table)
-        return [int(table[i, j]) for i, j in zip(self._indices, self._indices[1:])]
+        return [int(table[i, j]) for i, j in pairwise(self._indices)]
 
-    def instances(self, pattern: AnyPattern, level: str) -> list[int]:
-        """How many instances begin at each token: tokens that match, or segments."""
-        return self.matching(pattern) if level == "token" else self.starting(pattern)
 
-    def meeting(self, condition: TokenCondition) -> np.ndarray:
-        """Which tokens meet a condition."""
-        return condition.over(self.tokens)
+BOTH = Pattern(("both",))
+"""Marks the tokens that match a pattern of several tasks; its segments are runs of such tokens."""
 
 
 @dataclass(frozen=True)
-class LabeledJointTokens:
-    """Tokens with labels of several tasks: the world that rules of joint models refer to.
+class LabeledJointTokens(World):
+    """Tokens with labels of several tasks.
 
     A pattern that names no task is one of the only task in which it matches a label that occurs.
     """
@@ -109,21 +122,20 @@ class LabeledJointTokens:
     labels: Mapping[str, Sequence[str]]
     schemes: Mapping[str, str | None]
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     @cached_property
     def _tasks(self) -> dict[str, LabeledTokens]:
-        return {task: LabeledTokens(self.tokens, own, self.schemes[task]) for task, own in self.labels.items()}
+        return {task: LabeledTokens(self.tokens, row, self.schemes[task]) for task, row in self.labels.items()}
 
-    def _task(self, pattern: AnyPattern) -> tuple[LabeledTokens, AnyPattern]:
-        """Labels of the task of a pattern of one task, and the pattern without the task's name."""
-        (part,) = pattern.parts
-        plain = part.within(None)
-        if part.task is not None:
-            if part.task not in self._tasks:
-                raise RuleError(unknown_task(part.task, pattern, self._tasks))
-            return self._tasks[part.task], plain
+    def _view(self, pattern: AnyPattern) -> tuple[LabeledTokens, AnyPattern]:
+        """Labels of one task, and the pattern without the task's name."""
+        if isinstance(pattern, JointPattern):
+            all_match = map(all, zip(*(self.matching(part) for part in pattern.parts)))
+            return LabeledTokens(self.tokens, ["both" if match else "other" for match in all_match]), BOTH
+        plain = pattern.within(None)
+        if pattern.task is not None:
+            if pattern.task not in self._tasks:
+                raise RuleError(unknown_task(pattern.task, pattern, self._tasks))
+            return self._tasks[pattern.task], plain
         found = [task for task, world in self._tasks.items() if any(world.matching(plain))]
         if len(found) > 1:
             raise RuleError(ambiguous_pattern(pattern, found))
@@ -131,34 +143,18 @@ class LabeledJointTokens:
 
     def matching(self, pattern: AnyPattern) -> list[int]:
         """1 for each token that has all labels asked for, else 0."""
-        if not isinstance(pattern, JointPattern):
-            world, plain = self._task(pattern)
-            return world.matching(plain)
-        return [int(all(found)) for found in zip(*(self.matching(part) for part in pattern.parts))]
+        world, plain = self._view(pattern)
+        return world.matching(plain)
 
     def starting(self, pattern: AnyPattern) -> list[int]:
         """How many segments of the pattern begin at each token; of several tasks: runs of tokens that match."""
-        if not isinstance(pattern, JointPattern):
-            world, plain = self._task(pattern)
-            return world.starting(plain)
-        found = self.matching(pattern)
-        return [int(here and not before) for before, here in zip([0, *found], found)]
+        world, plain = self._view(pattern)
+        return world.starting(plain)
 
     def ending(self, pattern: AnyPattern) -> list[int]:
         """How many segments of the pattern have their last token at each token but the last."""
-        if not isinstance(pattern, JointPattern):
-            world, plain = self._task(pattern)
-            return world.ending(plain)
-        found = self.matching(pattern)
-        return [int(here and not after) for here, after in zip(found, found[1:])]
-
-    def instances(self, pattern: AnyPattern, level: str) -> list[int]:
-        """How many instances begin at each token: tokens that match, or segments."""
-        return self.matching(pattern) if level == "token" else self.starting(pattern)
-
-    def meeting(self, condition: TokenCondition) -> np.ndarray:
-        """Which tokens meet a condition."""
-        return condition.over(self.tokens)
+        world, plain = self._view(pattern)
+        return world.ending(plain)
 
 
 def unknown_task(task: str, what: object, tasks: Iterable[str]) -> str:

@@ -37,26 +37,6 @@ class Fact(Expression):
         return f"{self.kind}({', '.join([*inside, *level, *task])})"
 
 
-def _not_present(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
-    """1 if no token has the label, else 0."""
-    return int(not any(world.matching(pattern)))
-
-
-def _instances(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
-    """Count the segments (tokens) that have the label."""
-    return sum(world.instances(pattern, level))
-
-
-def _not_first(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
-    """1 if the first token has another label, else 0."""
-    return int(not all(world.matching(pattern)[:1]))
-
-
-def _not_last(world: LabeledTokens, level: str, pattern: AnyPattern) -> int:
-    """1 if the last token has another label, else 0."""
-    return int(not all(world.matching(pattern)[-1:]))
-
-
 def _too_late(world: LabeledTokens, level: str, a: AnyPattern, b: AnyPattern) -> int:
     """Count the a's with a b that begins before."""
     of_a, of_b = world.instances(a, level), world.instances(b, level)
@@ -76,10 +56,10 @@ def _not_followed(world: LabeledTokens, level: str, a: AnyPattern, b: AnyPattern
 
 
 AMOUNTS: dict[str, Callable[..., int]] = {
-    "present": _not_present,
-    "absent": _instances,
-    "first": _not_first,
-    "last": _not_last,
+    "present": lambda world, level, pattern: int(not any(world.matching(pattern))),
+    "absent": lambda world, level, pattern: sum(world.instances(pattern, level)),
+    "first": lambda world, level, pattern: int(not all(world.matching(pattern)[:1])),
+    "last": lambda world, level, pattern: int(not all(world.matching(pattern)[-1:])),
     "before": _too_late,
     "eventually": _never_followed,
     "followed_by": _not_followed,
@@ -196,17 +176,9 @@ class EachAtMostOnce(Expression):
 def each_at_most_once(*types: str, but: Sequence[str] = ()) -> Rule:
     """Every type has at most one segment; fails by the number of segments beyond the first of each type.
 
-    Parameters
-    ----------
-    *types : str
-        The types that it counts; by default all types of the label set, ``O`` never.
-    but : sequence of str
-        Types that may come back, if no types are named.
-
-    Notes
-    -----
-    Seldom true of real data without exception: in labeled US addresses one row in fifty repeats a label. Better soft, with
-    a weight that is learned, than hard.
+    Types are those named, or all of the label set (``O`` never) but those in ``but``. Seldom true of real data without
+    exception: in labeled US addresses one row in fifty repeats a label. Better soft, with a weight that is learned,
+    than hard.
     """
     if types and but:
         raise RuleError("each_at_most_once takes the types that it counts, or the exceptions (but=), not both.")

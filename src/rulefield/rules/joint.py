@@ -110,7 +110,7 @@ class Alphabet(PatternTables):
         if len(found) > 1:
             raise RuleError(ambiguous_pattern(pattern, [self._names[k] for k in found]))
         if not found:
-            raise RuleError(unknown_pattern(plain, [self._tasks[k].labels for k in places]))
+            raise RuleError(unknown_pattern(plain.alternatives[0], [self._tasks[k].labels for k in places]))
         plain.check(self._tasks[found[0]].labels)
         return found[0]
 

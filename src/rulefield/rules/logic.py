@@ -84,16 +84,8 @@ def forced(
 ) -> Variable:
     """Push the truth of a combination down to its parts, for linear rows.
 
-    Parameters
-    ----------
-    kind : Combination
-    parts : sequence
-        Its parts, as ``force`` reads them.
-    truth : bool
-    force : function of a part and a truth
-        Returns a 0/1 variable that can be 1 only if the part has this truth.
-    at_least : function of a number and of variables
-        Returns a 0/1 variable that can be 1 only if so many of the variables are.
+    ``force`` returns a 0/1 variable that can be 1 only if a part has a truth, and ``at_least`` one that can be 1 only
+    if so many variables are.
     """
     if kind.name == "not_":
         return force(parts[0], not truth)

@@ -1,15 +1,14 @@
 """Rules on graphs: which nodes have which labels, related nodes, every node of a type.
 
 ``node("page", 3).is_("cover")`` is a statement about one node. ``nodes("cell").is_(3)`` and
-``related("blocks").is_("title")``
-stand for many nodes, one statement for each, and go inside ``at_most``, ``at_least``, ``exactly``, ``any_of``,
-``all_of`` or
-``how_many``. Inside ``for_each("page", ...)`` the words ``this()`` and ``related(...)`` refer to the page at hand.
+``related("blocks").is_("title")`` stand for many nodes, one statement for each, and go inside ``at_most``,
+``at_least``, ``exactly``, ``any_of``, ``all_of`` or ``how_many``. Inside ``for_each("page", ...)`` the words ``this()``
+and ``related(...)`` refer to the page at hand.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -115,44 +114,38 @@ def _needs_graph(expression: Expression) -> RuleError:
     )
 
 
+@dataclass(frozen=True)
 class _Open(Expression):
-    """A statement whose nodes are known only once there is a graph."""
+    """A statement whose nodes are known only once there is a graph; it names a type or a relation."""
+
+    name: str
+    body: Expression
+
+    word: ClassVar[str]
 
     def amount(self, world: NodeLabels) -> int:
         """Refuse: the statement must be grounded first."""
         raise _needs_graph(self)
 
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The statement inside."""
+        return (self.body,)
 
-@dataclass(frozen=True)
+    def __repr__(self) -> str:
+        return f"{self.word}({self.name!r}, {self.body!r})"
+
+
 class ForEach(_Open):
     """The statement holds for every node of a type; it fails by the sum over these nodes."""
 
-    type_name: str
-    body: Expression
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """The statement."""
-        return (self.body,)
-
-    def __repr__(self) -> str:
-        return f"for_each({self.type_name!r}, {self.body!r})"
+    word = "for_each"
 
 
-@dataclass(frozen=True)
 class Along(_Open):
     """A rule of sequences holds down every path of a relation; it fails by the sum over the paths."""
 
-    relation: str
-    body: Expression
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        """The rule of sequences."""
-        return (self.body,)
-
-    def __repr__(self) -> str:
-        return f"along({self.relation!r}, {self.body!r})"
+    word = "along"
 
 
 @dataclass(frozen=True)
@@ -270,13 +263,17 @@ At = tuple[str, int] | None
 def ground(expression: Expression, graph: TypedGraph) -> Iterator[Expression]:
     """Yield the ground statements of a rule, made of :class:`Is` about nodes only; the rule's amount is the sum of theirs."""
     if isinstance(expression, ForEach):
-        for number in range(count_nodes(graph, expression.type_name)):
-            yield _grounded(expression.body, graph, (expression.type_name, number))
+        yield from _at_each_node(expression, graph)
     elif isinstance(expression, Along):
-        type_name, paths = paths_of(graph, expression.relation)
+        type_name, paths = paths_of(graph, expression.name)
         yield from (OnPath(type_name, path, expression.body) for path in paths)
     else:
         yield _grounded(expression, graph, None)
+
+
+def _at_each_node(expression: ForEach, graph: TypedGraph) -> Iterator[Expression]:
+    for number in range(count_nodes(graph, expression.name)):
+        yield _grounded(expression.body, graph, (expression.name, number))
 
 
 def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
@@ -285,19 +282,14 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     if isinstance(expression, Along):
         raise RuleError(f"{expression!r} stands by itself; it cannot be a part of another rule.")
     if isinstance(expression, ForEach):
-        parts = tuple(
-            _grounded(expression.body, graph, (expression.type_name, k))
-            for k in range(count_nodes(graph, expression.type_name))
-        )
-        return logic.all_hold(parts)
+        return logic.all_hold(_at_each_node(expression, graph))
     if isinstance(expression, numbers.Comparison):
-        return replace(
-            expression, left=_number(expression.left, graph, at), right=_number(expression.right, graph, at)
-        )
+        left, right = (_number(side, graph, at) for side in (expression.left, expression.right))
+        return replace(expression, left=left, right=right)
     if isinstance(expression, logic.Combination):
-        if expression.counts:
-            return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
-        return replace(expression, parts=tuple(_grounded(part, graph, at) for part in expression.parts))
+        spread = _spread(expression.parts, graph, at)
+        parts = spread if expression.counts else (_grounded(part, graph, at) for part in expression.parts)
+        return replace(expression, parts=tuple(parts))
     raise RuleError(
         f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many, "
         "or along(relation, ...) around it."
@@ -334,7 +326,7 @@ def _number(number: numbers.Number, graph: TypedGraph, at: At) -> numbers.Number
                 f"{term!r} counts tokens of a sequence; on a graph write how_many(nodes('cell').is_('x'))."
             )
         terms.append((factor, HowMany(logic.all_hold(_spread((term.part,), graph, at)))))
-    return numbers.Number(terms, number.constant)
+    return numbers.Number(tuple(terms), number.constant)
 
 
 def members_of(subject: Subject, graph: TypedGraph, at: At) -> tuple[str, np.ndarray]:
@@ -370,10 +362,8 @@ def paths_of(graph: TypedGraph, relation: str) -> tuple[str, list[tuple[int, ...
         raise RuleError(f"along needs a relation inside one type; {relation!r} goes from {source!r} to {target!r}.")
     n = count_nodes(graph, source)
     pairs = np.unique(pairs, axis=0)
-    single = (np.bincount(pairs[:, 0], minlength=n)[pairs[:, 0]] == 1) & (
-        np.bincount(pairs[:, 1], minlength=n)[pairs[:, 1]] == 1
-    )
-    after = dict(pairs[single].tolist())
+    single = [np.bincount(ends, minlength=n)[ends] == 1 for ends in pairs.T]
+    after = dict(pairs[single[0] & single[1]].tolist())
     inner = set(after.values())
     paths = []
     for head in range(n):

@@ -3,7 +3,6 @@
 Comparison operators between numbers give rules, so ``segments("title") <= 1`` is a rule.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -54,26 +53,18 @@ class Segments:
 Term = tuple[int, Count | Segments]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Number:
     """A sum of whole multiples of counts, and a constant. Compare it to get a rule."""
 
-    __slots__ = ("constant", "terms")
+    terms: tuple[Term, ...] = ()
+    constant: int = 0
 
-    terms: tuple[Term, ...]
-    constant: int
-
-    def __init__(self, terms: Iterable[Term] = (), constant: int = 0):
+    def __post_init__(self) -> None:
         merged: dict[Count | Segments, int] = {}
-        for factor, count in terms:
+        for factor, count in self.terms:
             merged[count] = merged.get(count, 0) + factor
         object.__setattr__(self, "terms", tuple((f, c) for c, f in merged.items()))
-        object.__setattr__(self, "constant", constant)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("numbers in rules do not change; make a new one.")
-
-    def __reduce__(self) -> tuple[type, tuple[tuple[Term, ...], int]]:
-        return Number, (self.terms, self.constant)
 
     def value(self, world: LabeledTokens) -> int:
         """Value in a labeling."""
@@ -108,7 +99,7 @@ class Number:
         if not _is_whole(other):
             raise RuleError(f"a count may be multiplied only by a whole number; got {other!r}.")
         factor = int(other)  # type: ignore[call-overload]
-        return Number(((factor * f, c) for f, c in self.terms), factor * self.constant)
+        return Number(tuple((factor * f, c) for f, c in self.terms), factor * self.constant)
 
     __rmul__ = __mul__
 
@@ -190,10 +181,8 @@ def as_number(value: object) -> Number:
     """Read a count or a whole number."""
     if isinstance(value, Number):
         return value
-    if _is_whole(value):
+    if _is_whole(value) or (isinstance(value, float) and value.is_integer()):
         return Number((), int(value))  # type: ignore[call-overload]
-    if isinstance(value, float) and value.is_integer():
-        return Number((), int(value))
     raise RuleError(f"counts are compared with counts and whole numbers only; got {value!r}.")
 
 

@@ -1,6 +1,7 @@
 """Reading rules from text: a small part of Python's syntax, never evaluated as Python."""
 
 import ast
+import operator as op
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -28,18 +29,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 METHODS = {"soft", "named", "hard", "between", "at_most", "at_least"}
 """Methods that may be called: of rules, and of expectations."""
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.LtE: lambda a, b: a <= b,
-    ast.GtE: lambda a, b: a >= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.Lt: lambda a, b: a < b,
-    ast.Gt: lambda a, b: a > b,
-    ast.NotEq: lambda a, b: a != b,
+_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {ast.Add: op.add, ast.Sub: op.sub, ast.Mult: op.mul}
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    **{ast.LtE: op.le, ast.GtE: op.ge, ast.Eq: op.eq},
+    **{ast.Lt: op.lt, ast.Gt: op.gt, ast.NotEq: op.ne},
 }
 
 
@@ -54,18 +47,14 @@ def parse_rule(text: str) -> Rule:
     return rule
 
 
-def _hint(text: str, error: Exception) -> str:
-    """Return what to write if a single = stands in place of a comparison."""
-    place = getattr(error, "offset", None) or 0
-    return "; equal to is written ==" if "=" in text[max(place - 2, 0) : place + 1] and "==" not in text else ""
-
-
 def parse_expression(text: str, what: str = "rule") -> Any:
     """Read any expression of the language: a rule, a number, a condition, a share; ``what`` is named in errors."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        problem = getattr(error, "msg", str(error)) + _hint(text.strip(), error)
+        place, problem = getattr(error, "offset", None) or 0, getattr(error, "msg", str(error))
+        if "=" in text.strip()[max(place - 2, 0) : place + 1] and "==" not in text:
+            problem += "; equal to is written =="
         raise RuleError(f"the {what} {text.strip()!r} cannot be read: {problem}.") from error
     try:
         return _read(tree.body)

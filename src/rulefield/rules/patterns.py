@@ -60,7 +60,7 @@ class Pattern:
         _refuse_tasks(self)
         for text in self.alternatives:
             if not any(_ends(text, path, table.scheme) for path in table.paths):
-                raise RuleError(_unknown(text, [table]))
+                raise RuleError(unknown_pattern(text, [table]))
 
     def matches_some(self, table: LabelTable) -> bool:
         """Whether some label matches."""
@@ -188,12 +188,8 @@ def _glob(name: str) -> re.Pattern[str]:
     return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last, re.DOTALL)
 
 
-def unknown_pattern(pattern: Pattern, tables: Sequence[LabelTable]) -> str:
+def unknown_pattern(text: str, tables: Sequence[LabelTable]) -> str:
     """Say that a pattern matches no label, and what may have been meant."""
-    return _unknown(pattern.alternatives[0], tables)
-
-
-def _unknown(text: str, tables: Sequence[LabelTable]) -> str:
     names = list(dict.fromkeys(name for table in tables for name in table.names))
     types = list(dict.fromkeys(name for table in tables for name in table.types))
     near = hint(text, names, f"known names are {', '.join(types[:8])}.")

@@ -78,6 +78,11 @@ def read_entries(text: str, source: str, what: str, key: str, read: Callable[[An
 
     Errors name ``source`` and the line of the entry, or of its value under ``key``.
     """
+    return [_from_node(node, source, key, read) for node in _entries(text, source, what)]
+
+
+def _entries(text: str, source: str, what: str) -> list[yaml.Node]:
+    """Entries of a YAML list, or of a mapping ``what:`` to one."""
     root = read_tree(text, source)
     if root is None:
         return []
@@ -86,7 +91,7 @@ def read_entries(text: str, source: str, what: str, key: str, read: Callable[[An
     if not isinstance(root, yaml.SequenceNode):
         article = "an" if what[0] in "aeiou" else "a"
         raise RuleError(f"{source}, line {root.start_mark.line + 1}: {article} {what} file is a list of {what}.")
-    return [_from_node(node, source, key, read) for node in root.value]
+    return root.value
 
 
 def read_tree(text: str, source: str) -> yaml.Node | None:
@@ -111,14 +116,11 @@ def _check_tree(root: yaml.Node, source: str) -> None:
         level = [inner for node in level for inner in _inner_nodes(node)]
         for node in level:
             if id(node) in seen:
-                line = node.start_mark.line + 1
-                raise RuleError(
-                    f"{source}, line {line}: write this out where it is used; aliases (*name) are not read."
-                )
+                where = f"{source}, line {node.start_mark.line + 1}"
+                raise RuleError(f"{where}: write this out where it is used; aliases (*name) are not read.")
             seen.add(id(node))
     if level:
-        line = level[0].start_mark.line + 1
-        raise RuleError(f"{source}, line {line}: nested more than {DEEPEST} deep.")
+        raise RuleError(f"{source}, line {level[0].start_mark.line + 1}: nested more than {DEEPEST} deep.")
 
 
 def _inner_nodes(node: yaml.Node) -> list[yaml.Node]:
@@ -171,10 +173,8 @@ def load(path: str | Path) -> list[Rule]:
 
 def lines_of(path: str | Path) -> list[int]:
     """Return the line on which each rule of a file stands."""
-    root = read_tree(read_text(path, "rules"), Path(path).name)
-    if isinstance(root, yaml.MappingNode):
-        root = root.value[0][1]
-    return [] if root is None else [_entry_line(node, "rule") for node in root.value]
+    entries = _entries(read_text(path, "rules"), Path(path).name, "rules")
+    return [_entry_line(node, "rule") for node in entries]
 
 
 def read_text(path: str | Path, what: str) -> str:
@@ -189,14 +189,10 @@ def text_under(entry: Any, key: str, keys: Sequence[str], what: str) -> str:
     """Return the text under a key of an entry; keys that mean nothing are refused, and the nearest that does is named."""
     if not isinstance(entry, Mapping):
         raise RuleError(f"an entry must be {what} or a mapping with {', '.join(keys)}; got {entry!r}.")
-    _check_keys(entry, keys, what)
+    for name in entry:
+        if name not in keys:
+            near = hint(str(name), keys, f"known are {', '.join(keys)}.")
+            raise RuleError(f"{name!r} is not a key of {what}; {near}")
     if not isinstance(entry.get(key), str):
         raise RuleError(f"{what} needs the key {key!r} with its text; got {dict(entry)!r}.")
     return str(entry[key])
-
-
-def _check_keys(entry: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
-    for key in entry:
-        if key not in keys:
-            near = hint(str(key), keys, f"known are {', '.join(keys)}.")
-            raise RuleError(f"{key!r} is not a key of {what}; {near}")

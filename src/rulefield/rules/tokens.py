@@ -20,10 +20,12 @@ TEXT_KEYS = ("word", "token", "text", "form", "w")
 class TokenCondition:
     """Something that a token meets or does not meet."""
 
+    parts: "tuple[TokenCondition, ...]" = ()
+
     @property
     def is_local(self) -> bool:
         """Whether it looks at the token alone, not at its neighbors or its place."""
-        return True
+        return not isinstance(self, Neighbor) and all(part.is_local for part in self.parts)
 
     def __call__(self, token: Any) -> bool:
         """Whether the token meets the condition, for conditions that look at nothing else."""
@@ -77,10 +79,9 @@ class TokenMatches(TokenCondition):
             found = [pattern.known.get(token) for token in tokens]
         except TypeError:  # tokens that are no plain texts
             found = [None] * len(tokens)
-        if None in found:
-            for i, token in enumerate(tokens):
-                if found[i] is None:
-                    found[i] = any(allowance.search(pattern, text) for text in texts_of(token))
+        for i, token in enumerate(tokens):
+            if found[i] is None:
+                found[i] = any(allowance.search(pattern, text) for text in texts_of(token))
         return np.array(found, dtype=bool)
 
     def __repr__(self) -> str:
@@ -97,9 +98,7 @@ class Feature(TokenCondition):
         """Whether the token has the feature."""
         if isinstance(token, Mapping):
             key, equals, value = self.name.partition("=")
-            if token.get(self.name):
-                return True
-            return bool(equals) and key in token and str(token[key]) == value
+            return bool(token.get(self.name)) or (bool(equals) and key in token and str(token[key]) == value)
         if isinstance(token, list | tuple | set | frozenset):
             return self.name in token
         raise InputError(
@@ -115,43 +114,28 @@ class Feature(TokenCondition):
 class TokenAll(TokenCondition):
     """All of these conditions are met."""
 
-    conditions: tuple[TokenCondition, ...]
-
-    @property
-    def is_local(self) -> bool:
-        """Whether all of them are."""
-        return all(condition.is_local for condition in self.conditions)
+    parts: tuple[TokenCondition, ...]
 
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens meet all conditions."""
-        meets = np.ones(len(tokens), dtype=bool)
-        for condition in self.conditions:
-            meets &= condition.over(tokens)
-        return meets
+        return np.logical_and.reduce([np.ones(len(tokens), dtype=bool), *(part.over(tokens) for part in self.parts)])
 
     def __repr__(self) -> str:
-        if not self.conditions:
-            return "any_token()"
-        return f"token_all({', '.join(map(repr, self.conditions))})"
+        return f"token_all({', '.join(map(repr, self.parts))})" if self.parts else "any_token()"
 
 
 @dataclass(frozen=True)
 class TokenNot(TokenCondition):
     """The condition is not met."""
 
-    condition: TokenCondition
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is."""
-        return self.condition.is_local
+    parts: tuple[TokenCondition]
 
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens do not meet the condition."""
-        return ~self.condition.over(tokens)
+        return ~self.parts[0].over(tokens)
 
     def __repr__(self) -> str:
-        return f"token_not({self.condition!r})"
+        return f"token_not({self.parts[0]!r})"
 
 
 @dataclass(frozen=True)
@@ -160,11 +144,6 @@ class Neighbor(TokenCondition):
 
     offset: int
     condition: TokenCondition | None
-
-    @property
-    def is_local(self) -> bool:
-        """It looks at a neighbor, or at the place."""
-        return False
 
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens have such a neighbor (are first, are last)."""
@@ -243,18 +222,17 @@ def feature(name: str) -> Feature:
     return Feature(name)
 
 
-def _conditions(conditions: tuple[Any, ...], name: str) -> tuple[TokenCondition, ...]:
-    for condition in conditions:
-        if not isinstance(condition, TokenCondition):
-            raise RuleError(f"{name} needs conditions on tokens, such as token_in(','); got {condition!r}.")
-    if not conditions:
-        raise RuleError(f"{name} needs at least one condition on tokens.")
-    return conditions
+def _condition(condition: Any, name: str) -> TokenCondition:
+    if not isinstance(condition, TokenCondition):
+        raise RuleError(f"{name} needs conditions on tokens, such as token_in(','); got {condition!r}.")
+    return condition
 
 
 def token_all(*conditions: TokenCondition) -> TokenAll:
     """Tokens that meet all of these conditions."""
-    return TokenAll(_conditions(conditions, "token_all"))
+    if not conditions:
+        raise RuleError("token_all needs at least one condition on tokens.")
+    return TokenAll(tuple(_condition(condition, "token_all") for condition in conditions))
 
 
 def any_token() -> TokenAll:
@@ -264,17 +242,17 @@ def any_token() -> TokenAll:
 
 def token_not(condition: TokenCondition) -> TokenNot:
     """Tokens that do not meet the condition."""
-    return TokenNot(_conditions((condition,), "token_not")[0])
+    return TokenNot((_condition(condition, "token_not"),))
 
 
 def previous_token(condition: TokenCondition) -> Neighbor:
     """Tokens right after a token that meets the condition."""
-    return Neighbor(-1, _conditions((condition,), "previous_token")[0])
+    return Neighbor(-1, _condition(condition, "previous_token"))
 
 
 def next_token(condition: TokenCondition) -> Neighbor:
     """Tokens right before a token that meets the condition."""
-    return Neighbor(1, _conditions((condition,), "next_token")[0])
+    return Neighbor(1, _condition(condition, "next_token"))
 
 
 def first_token() -> Neighbor:

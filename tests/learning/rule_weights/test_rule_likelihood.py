@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
+from rulefield.learning.rule_weights import path as path_module
 from rulefield.learning.rule_weights.lists import Example, Lists, MeasuredLists, count_segments
 from rulefield.learning.rule_weights.path import PathData, PathSettings, losses, worth_under
 from rulefield.learning.rule_weights.residual import broken_shares
@@ -82,7 +83,7 @@ def test_the_first_rule_of_a_path_is_worth_most_and_the_next_beyond_it():
     rules = [*RULES[:3], RULES[2], (r.count("b") <= 1).soft("learn")]
     data, settings = (
         measured(rules, n_examples=12, seed=4),
-        PathSettings(min_price=0.0, min_gain=0.0, min_share=0.0, sweeps=50),
+        PathSettings(min_price=0.0, min_gain=0.0, sweeps=50),
     )
     path = PathData(data).follow(np.zeros(0, np.int64), np.zeros(5), np.ones(5, bool), settings)
     assert len(path.order) >= 2
@@ -106,6 +107,34 @@ def test_the_first_rule_of_a_path_is_worth_most_and_the_next_beyond_it():
     assert_allclose(again.weights[-1], path.weights[-1], atol=0.01)
 
 
+def test_the_rule_without_which_labels_are_hardly_less_likely_is_dropped_first(monkeypatch):
+    """For the states that it costs; from the definition over all labelings. A rule is kept if it is worth enough."""
+    monkeypatch.setattr(path_module, "MIN_LOSS", -np.inf)
+    rules = [*RULES[:3], (r.count("b") <= 1).soft("learn"), r.first("a").soft("learn")]
+    data = measured(rules, n_examples=12, seed=8)
+    settings = PathSettings(min_price=0.0, min_gain=0.0, sweeps=50)
+    search = PathData(data)
+    path = search.follow(np.zeros(0, np.int64), np.zeros(5), np.ones(5, bool), settings)
+    short = search.shorten(path, settings)
+    assert sorted(short.order) == sorted(path.order)
+    assert len(short.order) == 5
+    dropped = []
+    for size in range(len(short.order), 0, -1):
+        c, left = short.weights[size], short.order[:size]
+        assert set(np.flatnonzero(c)) <= set(left.tolist())
+        without = [objective(data, np.where(np.arange(5) == rule, 0.0, c), rules) for rule in left]
+        losses = (np.array(without) - objective(data, c, rules)) / (
+            1 + path_module.STATE_SHARE * np.log2(data.states[left])
+        )
+        assert losses[size - 1] == pytest.approx(losses.min())
+        dropped.append(losses.min())
+    monkeypatch.setattr(path_module, "MIN_LOSS", np.median(dropped))
+    kept = search.shorten(path, settings)
+    assert len(kept.order) == max(len(dropped) - i for i, loss in enumerate(dropped) if loss >= np.median(dropped))
+    assert_allclose(kept.weights, short.weights[: len(kept.order) + 1])
+    assert len(search.shorten(path, replace(settings, most=1)).order) <= 1
+
+
 def worth_of_rule(data, rules, c, rule):
     """What a rule's price, or less, adds to the log likelihood to second order; 0 if it has no price."""
     paid = replace(data, weights=np.zeros(len(c)))
@@ -123,19 +152,8 @@ def test_a_path_ends_where_no_rule_is_worth_its_least_gain_or_at_most_so_many_ar
     none, free = np.zeros(0, np.int64), np.ones(4, bool)
     data = PathData(measured())
     assert not data.follow(none, np.zeros(4), free, PathSettings(min_gain=1e6)).weights.any()
-    assert (
-        len(data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, min_share=0.0)).order) > 1
-    )
-    assert (
-        len(
-            data.follow(
-                none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, min_share=0.0, most=1)
-            ).order
-        )
-        == 1
-    )
-    one = data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, min_share=1.0)).order
-    assert len(one) == 1, "the next must be worth as much as the first"
+    assert len(data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0)).order) > 1
+    assert len(data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, most=1)).order) == 1
 
 
 def test_labelings_that_break_a_hard_rule_play_no_part():

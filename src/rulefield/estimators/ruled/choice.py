@@ -20,16 +20,9 @@ Splits = Iterable[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """What :func:`choose_rules` found.
+    """What :func:`choose_rules` chose: the name of a candidate, and its rules.
 
-    Parameters
-    ----------
-    name : str
-        The candidate that was chosen.
-    rules : list of Rule
-        Its rules.
-    scores : dict of str to float
-        Held-out score of every candidate: the mean over groups, each counted by its samples.
+    ``scores`` are held-out scores of all candidates: means over groups, each counted by its samples.
     """
 
     name: str
@@ -78,25 +71,19 @@ def choose_rules(
         raise InputError(f"candidates must be a dict of names to lists of rules; got {candidates!r:.60}.")
     if groups is not None and len(groups) != len(y):
         raise InputError(f"groups must hold one entry for each of {len(y)} samples; got {len(groups)}.")
-    if not isinstance(cv, int):
-        splits: Splits = cv
-    elif groups is None:
-        splits = KFold(cv).split(np.zeros(len(y)))
-    else:
-        splits = GroupKFold(cv).split(np.zeros(len(y)), groups=groups)
-    if groups is None:
-        groups = np.arange(len(y))
-        takes_groups = False
-    else:
-        takes_groups = "groups" in signature(clone(estimator).fit).parameters
+    takes_groups = groups is not None and "groups" in signature(clone(estimator).fit).parameters
+    if isinstance(cv, int):
+        cv = (KFold(cv) if groups is None else GroupKFold(cv)).split(np.zeros(len(y)), groups=groups)
+    groups = np.arange(len(y)) if groups is None else np.asarray(groups)
     scores: list[list[float]] = []
     size: list[int] = []
-    for train, held in splits:
-        more = {"groups": _taken(groups, train)} if takes_groups else {}
+    for train, held in cv:
+        more = {"groups": groups[train]} if takes_groups else {}
         model = clone(estimator).fit(_taken(X, train), _taken(y, train), **more)
-        for members in _by_group(_taken(groups, held), held):
-            here, truth = _taken(X, members), _taken(y, members)
-            scores.append([model.score(here, truth, rules=rule_list(rules)) for rules in candidates.values()])
+        for group in dict.fromkeys(groups[held].tolist()):
+            members = [i for i in held if groups[i] == group]
+            some, truth = _taken(X, members), _taken(y, members)
+            scores.append([model.score(some, truth, rules=rule_list(rules)) for rules in candidates.values()])
             size.append(len(members))
     return _chosen(candidates, np.array(scores), np.array(size))
 
@@ -109,14 +96,6 @@ def _chosen(candidates: Mapping[str, RulesLike], scores: np.ndarray, size: np.nd
     better = [k for k in range(len(names)) if in_errors(gains[:, k]) > 1.0]
     best = max(better, key=lambda k: means[k], default=0)
     return RuleChoice(names[best], rule_list(candidates[names[best]]), dict(zip(names, means)))
-
-
-def _by_group(groups: Any, held: Any) -> list[list[int]]:
-    """Held-out samples that belong together, in the order in which their groups come first."""
-    found: dict[Any, list[int]] = {}
-    for group, i in zip(groups, held):
-        found.setdefault(group, []).append(int(i))
-    return list(found.values())
 
 
 def _taken(values: Any, chosen: Any) -> Any:

@@ -98,7 +98,7 @@ class RuledCRF(SequenceEstimator):
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5 (3
         from a thousand sequences on), also if the chain is fitted already: as everywhere in
         scikit-learn, it is cloned.
-    l2 : float, default 1.0
+    l2 : float, default 3.0
         Draws weights toward residual prices.
     tau : float, optional
         Fixes tau instead of choosing it (the one nearest to 1 that is within one standard error of the best).
@@ -109,7 +109,6 @@ class RuledCRF(SequenceEstimator):
     Attributes
     ----------
     estimator_ : ChainCRF or SegmentCRF
-        The fitted model.
     rules_ : list of rules
         With learned weights; rules that would cost less than 0.1 are left out.
     report_ : list of RuleReport
@@ -140,7 +139,7 @@ class RuledCRF(SequenceEstimator):
     method: str = "soft"
     cv: int | str | None = None
     max_rules: int | None = 20
-    l2: float = 1.0
+    l2: float = 3.0
     tau: float | None = None
 
     estimator_: Inner = field(init=False)

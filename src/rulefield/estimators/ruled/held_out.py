@@ -43,11 +43,11 @@ class CrossFitted:
         """Measure lists of labelings under rules."""
         return MeasuredLists.of(lists, RuleCompiler(rules, self.family.table), self.crf.n_jobs)
 
-    def weights_of(self, rules: Sequence[Rule], settings: PathSettings | None = None) -> np.ndarray:
-        """Weights of found rules, each beyond what those taken before it say; 0 if one is worth too little."""
+    def weights_of(self, rules: Sequence[Rule]) -> np.ndarray:
+        """Weights of found rules, each beyond what those taken before it say; 0 if one is worth next to nothing."""
         measured = self.measured([rule.soft(LEARN, per=rule.per) for rule in rules], self.lists)
         none, free = np.zeros(0, dtype=np.int64), np.ones(len(rules), dtype=bool)
-        return PathData(measured).follow(none, np.zeros(len(rules)), free, settings or PathSettings()).weights[-1]
+        return PathData(measured).follow(none, np.zeros(len(rules)), free, PathSettings()).weights[-1]
 
 
 def cross_fit(

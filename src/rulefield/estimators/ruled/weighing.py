@@ -12,7 +12,15 @@ from rulefield.estimators.ruled.held_out import FOLDS, CrossFitted, default_fold
 from rulefield.estimators.ruled.reports import RuleReport, effects_of, rule_reports
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult
 from rulefield.learning.rule_weights.lists import MeasuredLists
-from rulefield.learning.rule_weights.path import MIN_PRICE, PathData, PathSettings, RulePath, losses, worth_under
+from rulefield.learning.rule_weights.path import (
+    MIN_PRICE,
+    TAKEN,
+    PathData,
+    PathSettings,
+    RulePath,
+    losses,
+    worth_under,
+)
 from rulefield.learning.rule_weights.residual import (
     broken_shares,
     clearly_better,
@@ -162,7 +170,10 @@ class RuleTable:
             shares = shares_in(self._broken[members], self.measured.gold[members])
             prior = np.where(shares.contradicted, 0.0, shares.prices)
         free = group & self.measured.is_open & ~self._forced
-        return self._data.follow(np.flatnonzero(self._forced), prior, free, self.settings, members)
+        most = None if self.settings.most is None else TAKEN * self.settings.most
+        how = replace(self.settings, most=most)
+        path = self._data.follow(np.flatnonzero(self._forced), prior, free, how, members)
+        return self._data.shorten(path, self.settings, members)
 
     def judge(self, folds: Parts, paths: list[RulePath], held: CrossFitted) -> FoldGains:
         """Judge each part by the rules of the others.
@@ -197,10 +208,10 @@ class RuleTable:
 
     def finish(self, path: RulePath, size: int | None) -> FitResult:
         """Weigh the first rules of a path once more, until no weight moves; by default all of them."""
-        n_taken = len(path.order) if size is None else int(self._forced.sum()) + size
+        n_taken = len(path.order) if size is None else path.n_forced + size
         none, settings = np.zeros(len(self.prior), dtype=bool), replace(self.settings, sweeps=FINAL_SWEEPS)
         theta = self._data.follow(path.order[:n_taken], path.prior, none, settings).weights[-1]
-        sizes = np.concatenate([path.weights[: n_taken - int(self._forced.sum())], theta[None]])
+        sizes = np.concatenate([path.weights[: n_taken - path.n_forced], theta[None]])
         values = losses(self.measured, worth_under(self.measured.worth, self.measured.units, sizes)).sum(axis=0)
         log = tuple(FitRecord(k + 1, value) for k, value in enumerate(values.tolist()))
         return FitResult(theta, log[-1].objective, Ending.converged, "No rule left out is worth enough.", log)

@@ -27,26 +27,19 @@ FormsOf = Callable[[int], Forms]
 class AmountReader:
     """Reads the amounts of rules over one label set, for many labelings of many inputs.
 
-    Parameters
-    ----------
-    spaces : sequence of ClassSpace
-        What each rule can tell of tokens.
-    grows : sequence of bool
-        Rules whose forms depend on the length of the input (some nested logic).
-    forms : sequence of callables
-        For each rule what gives its forms for inputs of n tokens.
-    n_labels : int
+    For each rule: what it can tell of tokens, whether its forms depend on the length of the input (as those of some nested
+    logic do), and what gives them for inputs of n tokens.
     """
 
-    def __init__(self, spaces: Sequence[ClassSpace], grows: Sequence[bool], forms: Sequence[FormsOf], n_labels: int):
-        self.n_rules, self.m, self._forms = len(spaces), n_labels, forms
-        self._spaces = list(dict.fromkeys([ClassSpace(), *spaces]))
+    def __init__(self, rules: Sequence[tuple[ClassSpace, bool, FormsOf]], n_labels: int):
+        self.n_rules, self.m, self._forms = len(rules), n_labels, [forms for _, _, forms in rules]
+        self._spaces = list(dict.fromkeys([ClassSpace(), *(space for space, _, _ in rules)]))
         self._reads = any(space.reads_tokens for space in self._spaces)
         number = {space: s for s, space in enumerate(self._spaces)}
-        self._space = [number[space] for space in spaces]
-        fixed = [r for r in range(self.n_rules) if not grows[r]]
-        self._growing = [r for r in range(self.n_rules) if grows[r]]
-        self._fixed, self._evaluator = fixed, self._evaluated(fixed, 0)
+        self._space = [number[space] for space, _, _ in rules]
+        self._growing = [r for r, (_, grows, _) in enumerate(rules) if grows]
+        self._fixed = [r for r, (_, grows, _) in enumerate(rules) if not grows]
+        self._evaluator = self._evaluated(self._fixed, 0)
         self._grown: dict[int, Evaluator] = {}
 
     def __call__(

@@ -28,15 +28,9 @@ class TooLargeError(RuleError):
 
 @dataclass(frozen=True)
 class LazyAutomaton:
-    """An automaton, given by functions, that adds up an amount.
+    """An automaton, given by functions, that adds up an amount; it guesses if it has several ``starts``.
 
-    Parameters
-    ----------
-    signals : tuple of Tally
-    starts : tuple of states
-        More than one where it guesses.
-    step : function of (state, values of the signals), giving (next state, amount) pairs
-    end : function of a state, giving the amount of ending there, -1 where that is not allowed
+    ``step`` gives next states and their amounts; ``end`` the amount of ending in a state, -1 where that is not allowed.
     """
 
     signals: tuple[Tally, ...]
@@ -49,8 +43,8 @@ class LazyAutomaton:
 class Truth:
     """A deterministic automaton that decides whether a statement holds.
 
-    A state that is ``True`` or ``False`` means that nothing to come can change the answer. It ``idles`` if a token at which
-    all its signals are 0 changes no state.
+    A state that is ``True`` or ``False`` means that nothing to come can change the answer. It ``idles`` if a token at
+    which all its signals are 0 changes no state.
     """
 
     signals: tuple[Tally, ...]
@@ -79,15 +73,10 @@ class Truth:
 
 @dataclass(frozen=True)
 class Letters:
-    """The alphabet of an automaton.
+    """The alphabet of an automaton: the ``letter`` (n_classes, n_labels) of a token.
 
-    Parameters
-    ----------
-    letter : ndarray of uint16, shape (n_classes, n_labels)
-    values : ndarray of int, shape (n_letters, n_memories, n_signals)
-        What the signals say when a letter is read with a memory of the label before.
-    memory : ndarray of int, shape (n_letters,)
-        The memory that a letter leaves behind. The automaton begins with memory 0.
+    ``values`` (n_letters, n_memories, n_signals) are those of signals when a letter is read with a memory of the label
+    before, and ``memory`` (n_letters,) is what a letter leaves behind. The automaton begins with memory 0.
     """
 
     letter: np.ndarray
@@ -133,15 +122,9 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def build(automaton: LazyAutomaton, what: str, shape: Hashable, n: int | None = None) -> Automaton:
     """Explore an automaton and return its tables, trimmed and with equivalent states merged.
 
-    Parameters
-    ----------
-    automaton : LazyAutomaton
-    what : str
-        Names the rule in the error that is raised when there are more than ``MAX_STATES`` states.
-    shape : hashable
-        Automata of one shape do the same where their signals have the same values: they are explored once.
-    n : int, optional
-        Explore only states that can be reached within n tokens.
+    Automata of one ``shape`` do the same where their signals have the same values: they are explored once. Only states
+    that can be reached within ``n`` tokens are explored; if they are more than ``MAX_STATES``, the error names the rule
+    (``what``).
     """
     letters = letters_of(automaton.signals)
     values = letters.values
@@ -230,47 +213,19 @@ def _trim(graph: _Graph) -> _Graph:
 
 def _merge(graph: _Graph) -> _Graph:
     """Merge states that behave alike (Moore's refinement; on unambiguous automata it keeps runs unique)."""
-    most = max((len(row) for by_letter in graph.arcs for row in by_letter), default=0)
-    block = _refined(graph) if most <= 1 else _refined_with_guesses(graph)
-    examples: dict[int, int] = {}
-    for s, b in enumerate(block):
-        examples.setdefault(b, s)
-    order = [examples[b] for b in range(len(examples))]
-    arcs = [[[(block[to], a) for to, a in row] for row in graph.arcs[s]] for s in order]
-    return _Graph(arcs, [block[s] for s in graph.initial], [graph.final[s] for s in order])
-
-
-def _refined(graph: _Graph) -> list[int]:
-    """Blocks of states that behave alike, if every state has at most one arc a letter."""
-    rows = [row[0] if row else (len(graph.arcs), 0) for by_letter in graph.arcs for row in by_letter]
-    to, amount = np.array(rows, dtype=np.int64).reshape(len(graph.arcs), -1, 2).transpose(2, 0, 1)
-    examples, block = distinct_rows(np.column_stack([graph.final, amount]))
+    n = len(graph.arcs)
+    most = max([1, *(len(row) for by_letter in graph.arcs for row in by_letter)])
+    rows = [[*row, *[(n, 0)] * (most - len(row))] for by_letter in graph.arcs for row in by_letter]
+    to, amount = np.array(rows, dtype=np.int64).reshape(n, -1, most, 2).transpose(3, 0, 1, 2)
+    base = int(amount.max(initial=0)) + 1
+    examples, block = distinct_rows(np.array(graph.final)[:, None])
     n_blocks = 0
     while len(examples) > n_blocks:
         n_blocks = len(examples)
-        reached = np.append(block, -1)[to]
-        examples, block = distinct_rows(np.column_stack([block, reached]))
-    return block.tolist()
-
-
-def _refined_with_guesses(graph: _Graph) -> list[int]:
-    """Return the same blocks where states may have several arcs per letter (small automata)."""
-    block = _numbered(graph.final)
-    while True:
-        finer = _numbered(
-            [
-                (block[s], tuple(tuple(sorted((block[to], a) for to, a in row)) for row in by_letter))
-                for s, by_letter in enumerate(graph.arcs)
-            ]
-        )
-        if max(finer, default=0) == max(block, default=0):
-            return block
-        block = finer
-
-
-def _numbered(keys: list) -> list[int]:
-    number: dict[Hashable, int] = {}
-    return [number.setdefault(key, len(number)) for key in keys]
+        reached = np.sort(np.append(block, -1)[to] * base + amount, axis=2)
+        examples, block = distinct_rows(np.column_stack([block, reached.reshape(n, -1)]))
+    arcs = [[[(int(block[to]), a) for to, a in row] for row in graph.arcs[s]] for s in examples]
+    return _Graph(arcs, block[graph.initial].tolist(), [graph.final[s] for s in examples])
 
 
 def _pack(graph: _Graph, letters: Letters) -> Automaton:

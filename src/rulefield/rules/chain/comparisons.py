@@ -9,7 +9,7 @@ from rulefield.problem.chain_rules import Counter, Forms, Tally
 from rulefield.rules.chain.automata import State, Truth, Values
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Statement
-from rulefield.rules.chain.tallies import bounds_at
+from rulefield.rules.chain.tallies import bounds_at, combine
 
 
 def rounded_up(n: int) -> int:
@@ -152,10 +152,9 @@ class Compared(Statement):
             return chosen
         above = builder.auxiliary()
         if self.bound == -1 and not self.equal and self.tally.range[1] <= 0:  # none of what it counts: token by token
-            for token, least in zip(
-                builder.tokens(self.tally), bounds_at(self.tally, builder.token_class)[0].tolist()
-            ):
-                builder.limit(-token, -least * (1 - above))
+            least = bounds_at(self.tally, builder.token_class)[0].tolist()
+            for token, lowest in zip(builder.tokens(self.tally), least):
+                builder.limit(-token, -lowest * (1 - above))
             return above
         _below(builder, 1 - value, 1 - low, above)
         if not self.equal:
@@ -173,8 +172,4 @@ def _below(builder: RowBuilder, value: Affine, greatest: int, chosen: Affine) ->
 
 def negative(tally: Tally) -> Tally:
     """Return minus a tally."""
-    return Tally(
-        -tally.node,
-        None if tally.edge is None else -tally.edge,
-        None if tally.first is None else -tally.first,
-    )
+    return combine([(-1, tally)], tally.node.shape)

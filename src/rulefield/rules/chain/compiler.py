@@ -67,21 +67,10 @@ class RuleTemplate:
 class RuleCompiler:
     """Compiles rules for many inputs of one label set.
 
-    Tables are made once for the label set. Rules that do not read tokens are compiled once for each length of
-    input and shared; the others only get new token classes.
-
-    Parameters
-    ----------
-    rules : iterable of Rule
-    labels : sequence of str, length m, or LabelTable
-        The label set, in the order of the potentials' columns; a table brings its own scheme.
-    scheme : str or None
-        Amounts are right for labelings that the scheme allows.
-
-    Raises
-    ------
-    RuleError
-        Where a rule names an unknown label, or is too large.
+    Tables are made once for the label set, which is in the order of the potentials' columns (a table brings its own scheme).
+    Rules that do not read tokens are compiled once for each length of input and shared; the others only get new token
+    classes. Amounts are right for labelings that the scheme allows. A rule that names an unknown label, or is too large, is
+    an error.
     """
 
     def __init__(self, rules: Iterable[Rule] | Rule, labels: Sequence[str] | LabelTable, scheme: str | None = None):
@@ -100,13 +89,7 @@ class RuleCompiler:
         self._of_length: dict[int, list[CompiledRule | None]] = {}
 
     def __call__(self, tokens: Sequence[Any] | int) -> tuple[CompiledRule, ...]:
-        """Compile all rules for one input.
-
-        Parameters
-        ----------
-        tokens : sequence, or int
-            The tokens; their number is enough where no rule reads them.
-        """
+        """Compile all rules for one input; the number of tokens is enough where no rule reads them."""
         self.refuse_unlearned()
         n = tokens if isinstance(tokens, int) else len(tokens)
         if n not in self._of_length:
@@ -133,7 +116,7 @@ class RuleCompiler:
     ) -> csr_matrix:
         """By how much each of many labelings breaks each rule, (n_labelings, n_rules), in compiled passes.
 
-        LabeledTokens j is one of input ``owner[j]``, by default of input j.
+        Labeling j is one of input ``owner[j]``, by default of input j.
         """
         return self.reader(inputs, labelings, owner, threads)
 
@@ -145,10 +128,8 @@ class RuleCompiler:
     @cached_property
     def reader(self) -> AmountReader:
         """Reads the amounts of all rules for many inputs at once, whatever their weights."""
-        spaces, grows, forms = (
-            zip(*((t.space, t.grows, t.forms) for t in self.templates)) if self.templates else [()] * 3
-        )
-        return AmountReader(spaces, grows, forms, len(self.labels))
+        rules = [(template.space, template.grows, template.forms) for template in self.templates]
+        return AmountReader(rules, len(self.labels))
 
     @property
     def reads_tokens(self) -> bool:

@@ -253,16 +253,8 @@ class SomeAfter(Failures):
 class Window(Failures):
     """Around tokens that ``meets`` marks: the label before, the label here (where asked) and the label after.
 
-    Parameters
-    ----------
-    meets : Tally
-        1 at tokens that the condition holds for, whatever their label.
-    prev, here, next : Tally
-        1 where the label matches; ``here`` is 1 for all labels where it is not asked about.
-    require : bool
-        All are conclusions.
-    conclusion : int
-        Else -1, 0 or 1: the place of the conclusion; the others are premises.
+    ``prev``, ``here`` and ``next`` are 1 where the label matches (``here`` for all labels where it is not asked about). The
+    ``conclusion`` is at -1, 0 or 1, the others are premises; if it is ``require``, all are conclusions.
     """
 
     meets: Tally

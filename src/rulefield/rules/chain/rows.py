@@ -105,18 +105,13 @@ class RowBuilder:
         """Places and values of what is not 0 in row c of a table, found once for all tokens."""
         key = (id(table), c)
         if key not in self._found:
-            own = table[c]
+            row = table[c]
             if self.letter is not None:
-                own = own[self.letter] if own.ndim == 1 else own[np.ix_(self.letter, self.letter)]
-            flat = own.ravel()
-            places = np.flatnonzero(flat)
-            self._found[key] = (
-                places,
-                flat[places].astype(np.float64),
-                table,
-            )  # the table, so that its id stays its own
-        places, values, _ = self._found[key]
-        return places, values
+                row = row[self.letter] if row.ndim == 1 else row[np.ix_(self.letter, self.letter)]
+            places = np.flatnonzero(row)
+            values = row.ravel()[places].astype(np.float64)
+            self._found[key] = places, values, table  # the table, so that its id stays its own
+        return self._found[key][:2]
 
     def tokens(self, tally: Tally) -> list[Affine]:
         """Return what each token adds to a tally."""

@@ -59,7 +59,7 @@ class GraphRuleCompiler:
     def _add_paths(self, job: "_Job", rule: Rule, number: int) -> None:
         """Compile a rule of sequences down the paths of a relation; its tables are made once for all graphs."""
         assert isinstance(rule.body, Along)
-        type_name, paths = paths_of(job.graph, rule.body.relation)
+        type_name, paths = paths_of(job.graph, rule.body.name)
         if (number, type_name) not in self._paths:
             if type_name not in self._numbers:
                 raise RuleError(f"the model has no nodes {type_name!r}; it has {sorted(self._numbers)}.")
@@ -83,7 +83,7 @@ class _Job:
     def add(self, rule: Rule, number: int) -> None:
         """Compile one rule."""
         body = rule.body
-        group_type = body.type_name if isinstance(body, ForEach) else None
+        group_type = body.name if isinstance(body, ForEach) else None
         inner = body.body if isinstance(body, ForEach) else body
         once = rule.per == "once" and not rule.is_hard
         weight = float(rule.weight)

@@ -72,12 +72,13 @@ def choose_rules(
     if groups is not None and len(groups) != len(y):
         raise InputError(f"groups must hold one entry for each of {len(y)} samples; got {len(groups)}.")
     takes_groups = groups is not None and "groups" in signature(clone(estimator).fit).parameters
+    splits: Any = cv
     if isinstance(cv, int):
-        cv = (KFold(cv) if groups is None else GroupKFold(cv)).split(np.zeros(len(y)), groups=groups)
+        splits = (KFold(cv) if groups is None else GroupKFold(cv)).split(np.zeros(len(y)), groups=groups)
     groups = np.arange(len(y)) if groups is None else np.asarray(groups)
     scores: list[list[float]] = []
     size: list[int] = []
-    for train, held in cv:
+    for train, held in splits:
         more = {"groups": groups[train]} if takes_groups else {}
         model = clone(estimator).fit(_taken(X, train), _taken(y, train), **more)
         for group in dict.fromkeys(groups[held].tolist()):

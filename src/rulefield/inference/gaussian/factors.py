@@ -6,15 +6,23 @@ import numpy as np
 import scipy.sparse
 
 from rulefield.inference.gaussian.sparse import SparseFactor
+from rulefield.kernels.gaussian.factors import invert
 from rulefield.problem.gaussian import Coupling, DenseCoupling
+
+SMALL = 40
+"""Nodes up to which a compiled loop inverts faster than LAPACK."""
 
 
 class DenseFactors:
     """Inverses and determinants of matrices (n_matrices, n, n)."""
 
     def __init__(self, matrices: np.ndarray):
-        self.matrices, self.inverse = matrices, np.linalg.inv(matrices)
-        self.logdet = np.linalg.slogdet(matrices)[1]
+        self.matrices = matrices
+        if matrices.shape[1] > SMALL:
+            self.inverse, self.logdet = np.linalg.inv(matrices), np.linalg.slogdet(matrices)[1]
+        else:
+            self.inverse, self.logdet = matrices.copy(), np.zeros(len(matrices))
+            invert(self.inverse, self.logdet)
 
     @property
     def diagonal(self) -> np.ndarray:

@@ -9,7 +9,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from rulefield.exceptions import InputError
-from rulefield.kernels.gaussian.sparse import (
+from rulefield.kernels.gaussian.factors import (
     ldl_numeric,
     ldl_symbolic,
     locate_entries,

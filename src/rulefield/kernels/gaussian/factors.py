@@ -1,12 +1,32 @@
-"""Sparse Cholesky (L D L') of a symmetric positive definite matrix, and the entries of its inverse on L's pattern.
+"""Factors of symmetric positive definite matrices: inverses of many small dense ones, sparse L D L' and its inverse.
 
-The upper triangle (diagonal included) comes column by column: rows of column k are
+The upper triangle of a sparse matrix (diagonal included) comes column by column: rows of column k are
 ``rows[pointer[k] : pointer[k + 1]]``, in any order, all <= k. Indices are int64.
 """
 
 import numpy as np
 
 from rulefield.kernels.jit import kernel
+
+
+@kernel
+def invert(matrices, logdets):
+    """Put inverses in the place of matrices (n_matrices, n, n), by Gauss-Jordan steps; fill their log-determinants."""
+    n = matrices.shape[1]
+    for m in range(len(matrices)):
+        a = matrices[m]
+        for k in range(n):
+            scale = 1.0 / a[k, k]
+            logdets[m] -= np.log(scale)
+            a[k, k] = 1.0
+            for j in range(n):
+                a[k, j] *= scale
+            for i in range(n):
+                if i != k:
+                    factor = a[i, k]
+                    a[i, k] = 0.0
+                    for j in range(n):
+                        a[i, j] -= factor * a[k, j]
 
 
 @kernel

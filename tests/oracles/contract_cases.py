@@ -252,7 +252,7 @@ CASES = [
         {"l2": 0.1},
         no_node("label", 1),
         node_contradiction("label", 1),
-        {"structure": "full", "scale": False, "n_jobs": 2, "max_iter": 50},
+        {"structure": "full", "n_jobs": 2, "max_iter": 50},
         {"l2": [0.1, 1.0]},
     ),
     Case(

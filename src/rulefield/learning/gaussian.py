@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,9 +12,9 @@ from rulefield.inference.gaussian.field import map_likelihood, posterior
 from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.softmax import softmax_likelihood, softmax_posterior
 from rulefield.interrupts import check, deferred
-from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, joined
+from rulefield.learning.fit_log import Ending, FitResult, StoppingRule, joined
 from rulefield.models.gaussian import FieldBatch, GaussianModel
-from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
+from rulefield.problem.gaussian import FieldPosterior, GaussianPotentials
 
 GTOL = 1e-6
 """Of the projected gradient, in nats per known label."""
@@ -24,16 +24,7 @@ VARIANCE_NATS = 1.0
 """Nats that a variance must gain to be kept at all (Akaike's price of a parameter)."""
 
 
-class _Answer(Protocol):
-    @property
-    def bound(self) -> np.ndarray: ...
-    @property
-    def gradient(self) -> GaussianGradient: ...
-    @property
-    def sites(self) -> Any: ...
-
-
-Engine = Callable[[GaussianPotentials, np.ndarray, Any, float], _Answer]
+Engine = Callable[[GaussianPotentials, np.ndarray, Any, float], FieldPosterior]
 
 ENGINES: dict[tuple[str, str], Engine] = {
     ("binary", "map"): lambda p, y, start, tol: map_likelihood(p, y),
@@ -49,20 +40,9 @@ ENGINES: dict[tuple[str, str], Engine] = {
 class FieldObjective:
     """Minus the log-likelihood (or its bound) of labels, penalized, as a function of theta.
 
-    Parameters
-    ----------
-    model : GaussianModel
-    batch : FieldBatch
-    labels : ndarray, shape (n_instances, n_nodes)
-        NaN is unknown.
-    kind : {"binary", "classes", "values"}
-    method : {"map", "jj", "vb", "exact"}
-    l2 : float
-        Ridge on what is each node's own.
-    toll : float
-        Nats for each unit of log(1 + rho) and log(1 + v).
-    tolerance : float
-        Of the posteriors' sites: the value errs by its square, the gradient by its size.
+    ``labels`` (n_instances, n_nodes) are NaN where unknown; ``kind`` and ``method`` name one of :data:`ENGINES`; ``l2`` is
+    the ridge on what is each node's own, ``toll`` the nats for each unit of log(1 + rho) and log(1 + v). By ``tolerance``,
+    that of the posteriors' sites, the gradient errs; the value errs by its square.
     """
 
     def __init__(
@@ -113,18 +93,12 @@ class FieldObjective:
             self.engine(self.model.potentials(theta, self.batch), self.labels, None, self.tolerance)
 
 
-def fit_field(
-    objective: FieldObjective,
-    starts: Sequence[np.ndarray],
-    max_iter: int = 200,
-    tol: float = 1e-6,
-    callback: Callback | None = None,
-) -> FitResult:
+def fit_field(objective: FieldObjective, starts: Sequence[np.ndarray], max_iter: int, tol: float) -> FitResult:
     """Minimize from each start; keep the best. Exact zeros of rho and v come from L-BFGS-B's bounds."""
     known, bounds = max(1.0, objective.n_known), objective.model.bounds()
     best: FitResult | None = None
     for start in starts:
-        found = minimize_bounded(objective, start, bounds, max_iter, tol, callback, gtol=GTOL, scale=known)
+        found = minimize_bounded(objective, start, bounds, max_iter, tol, known)
         best = found if best is None else _lower(best, found)
         if best.interrupted:
             break
@@ -159,37 +133,23 @@ def _lower(best: FitResult, found: FitResult) -> FitResult:
     return replace(best, ending=found.ending, message=found.message) if found.interrupted else best
 
 
-Bounds = Sequence[tuple[float | None, float | None]]
-
-
 def minimize_bounded(
-    objective: Objective,
+    objective: FieldObjective,
     theta: np.ndarray,
-    bounds: Bounds,
+    bounds: Sequence[tuple[float | None, float | None]],
     max_iter: int,
     tol: float,
-    callback: Callback | None = None,
-    *,
-    gtol: float = 1e-9,
-    scale: float = 1.0,
+    scale: float,
 ) -> FitResult:
-    """Minimize a smooth function within bounds, from ``theta``; variables that a bound holds end exactly at it.
+    """Minimize within bounds, from ``theta``; variables that a bound holds end exactly at it.
 
-    Parameters
-    ----------
-    objective, theta, max_iter, tol, callback
-        As for :func:`rulefield.learning.lbfgs.minimize_lbfgs`.
-    bounds : list of (low, high)
-        None for no bound.
-    gtol : float
-        Stop where no entry of the projected gradient, divided by ``scale``, is larger.
-    scale : float
-        The solver sees the objective divided by this (say, by the number of observations).
+    The solver sees the objective divided by ``scale``, the number of observations, and also stops where no entry of its
+    projected gradient is larger than :data:`GTOL`.
     """
     from scipy.optimize import minimize
 
-    search = _BoundedSearch(objective, StoppingRule(max_iter, tol, callback=callback), scale)
-    options = {"maxiter": 10 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": gtol}
+    search = _BoundedSearch(objective, StoppingRule(max_iter, tol), scale)
+    options = {"maxiter": 10 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": GTOL}
     try:
         with deferred():
             done = minimize(
@@ -213,7 +173,7 @@ def minimize_bounded(
 class _BoundedSearch:
     """The lowest point that was evaluated, and the rule that may end the search after an iteration."""
 
-    def __init__(self, objective: Objective, rule: StoppingRule, scale: float):
+    def __init__(self, objective: FieldObjective, rule: StoppingRule, scale: float):
         self.objective, self.rule, self.scale = objective, rule, scale
         self.best: tuple[np.ndarray, float] | None = None
         self.end: tuple[Ending, str] | None = None

@@ -23,15 +23,9 @@ LARGEST = float(np.log1p(1e6))
 class FieldBatch:
     """Instances of one size: their predictors' scores and the Laplacians of their graphs.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n_instances, n_classes, n_nodes, n_scores)
-        ``n_classes`` is 1 for binary and continuous outputs.
-    graphs : tuple
-        One Laplacian a graph: (n_nodes, n_nodes) shared, (n_instances, n_nodes, n_nodes) one each, or sparse and
-        shared. All dense or all sparse.
-    weight : ndarray, shape (n_instances,), optional
-        How much each instance counts in learning.
+    ``scores`` is (n_instances, n_classes, n_nodes, n_scores), with one class for binary and continuous outputs. A graph is
+    (n_nodes, n_nodes), shared, or (n_instances, n_nodes, n_nodes), or sparse and shared; all are dense or all sparse.
+    ``weight`` says how much each instance counts in learning.
     """
 
     scores: np.ndarray
@@ -90,11 +84,8 @@ class GaussianModel:
 
     Parameters
     ----------
-    n_scores, n_graphs, n_classes : int
     n_nodes : int
-        Number of nodes that have weights and biases of their own (deviations from the shared ones); 0 where nodes
-        are not the same from instance to instance.
-    smoothed : bool
+        Number of nodes that have weights and biases of their own (deviations from the shared ones), or 0.
     simplex : bool
         Weights >= 0 that sum to one and no bias, as in the paper.
     bayesian : bool

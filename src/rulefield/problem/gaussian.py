@@ -28,11 +28,6 @@ class DenseCoupling:
         """Whether each instance has a matrix of its own."""
         return self.matrix.ndim == 3
 
-    @property
-    def stack(self) -> np.ndarray:
-        """The matrices as (1 or n_instances, n, n), which is what kernels read."""
-        return self.matrix if self.each else self.matrix[None]
-
     @cached_property
     def inverse(self) -> np.ndarray:
         """A^-1, same shape as the matrix."""
@@ -109,20 +104,14 @@ def _like(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
     return matrices[:, None] if right.ndim == 3 else matrices
 
 
-def conjugate_gradient(matrix: Any, right: np.ndarray, tolerance: float = CG_TOLERANCE) -> np.ndarray:
-    """Solve A X = right, (n, n_columns), column by column at once; A symmetric positive definite and sparse.
-
-    Raises
-    ------
-    InputError
-        When the residual does not fall below ``tolerance`` x |right| within 10 n steps (A is not positive definite).
-    """
+def conjugate_gradient(matrix: Any, right: np.ndarray) -> np.ndarray:
+    """Solve A X = right, (n, n_columns), for all columns at once; A symmetric positive definite and sparse."""
     scale = 1.0 / matrix.diagonal()[:, None]
     x = right * scale
     residual = right - matrix @ x
     direction = z = residual * scale
     rho = np.einsum("ij,ij->j", residual, z)
-    target = tolerance * np.linalg.norm(right, axis=0)
+    target = CG_TOLERANCE * np.linalg.norm(right, axis=0)
     for _ in range(10 * len(right) + 10):
         if np.all(np.linalg.norm(residual, axis=0) <= target):
             return x
@@ -140,17 +129,10 @@ def conjugate_gradient(matrix: Any, right: np.ndarray, tolerance: float = CG_TOL
 
 @dataclass(frozen=True)
 class GaussianPotentials:
-    r"""Latent values of a batch of instances: :math:`z_j \sim N(\mu_j, v A^{-1})`.
+    r"""Latent values of instances: :math:`z_j \sim N(\mu_j, v A^{-1})`; at v = 0 the field is its mean.
 
-    Parameters
-    ----------
-    mean : ndarray, shape (n_instances, n_nodes), or (n_instances, n_classes, n_nodes) for one field a class
-    coupling : DenseCoupling or SparseCoupling
-        A, with all eigenvalues >= 1.
-    variance : float
-        v >= 0; at v = 0 the field is its mean (the paper's non-Bayesian model).
-    weight : ndarray, shape (n_instances,), optional
-        How much each instance counts in gradients (not in its own bound); None: one each.
+    ``mean`` is (n_instances, n_nodes), or (n_instances, n_classes, n_nodes) for one field a class. A has no eigenvalue
+    below 1. ``weight`` says how much each instance counts in gradients (not in its own bound).
     """
 
     mean: np.ndarray
@@ -174,3 +156,27 @@ class GaussianGradient:
     mean: np.ndarray
     coupling: Any = None
     variance: float = 0.0
+
+
+@dataclass(frozen=True)
+class FieldPosterior:
+    """What labels or values say of a field, and of the potentials that it came from.
+
+    Parameters
+    ----------
+    mean, variance : ndarray, shape (n_instances, n_nodes)
+        Of the latent values given what was seen. With several classes the mean is (n_instances, n_classes, n_nodes), and the
+        variance belongs to every direction in class space except the constant one, which softmax does not see.
+    bound : ndarray, shape (n_instances,)
+        Log-density of what was seen, or a lower bound on it (exact at variance 0).
+    gradient : GaussianGradient
+        Of the sum of ``bound``.
+    sites : tuple of two ndarray, ndarray or None
+        What stands for the labels: a warm start for the next call.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    bound: np.ndarray
+    gradient: GaussianGradient
+    sites: Any = None

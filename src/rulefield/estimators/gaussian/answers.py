@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -19,7 +18,7 @@ from rulefield.inference.gaussian.joint import (
     prior_variance,
 )
 from rulefield.inference.gaussian.softmax import expected_softmax, softmax_posterior
-from rulefield.problem.gaussian import GaussianPotentials
+from rulefield.problem.gaussian import FieldPosterior, GaussianPotentials
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 
@@ -113,7 +112,7 @@ class LabelAnswers:
         """Covariances (n_instances, n_nodes, n_nodes) of the latent values."""
         return latent_covariance(self.potentials, self._sites()[1])
 
-    def _posterior(self) -> Any:
+    def _posterior(self) -> FieldPosterior | None:
         """Posterior given the known labels; None if they say nothing."""
         if self.known is None or self.potentials.variance == 0 or np.isnan(self.known).all():
             return None

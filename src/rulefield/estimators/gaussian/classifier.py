@@ -131,19 +131,11 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         The algorithm that was used.
     graph_weights_ : dict
         Learned strength of each graph, exactly 0 where it is not wanted.
-    predictor_weights_, bias_, variance_ : learned weights, biases and scale of the latent covariance.
-    theta_ : ndarray
-        All learned numbers.
-    model_ : GaussianModel
-        What they mean.
+    predictor_weights_, bias_, variance_ : learned weights, biases and scale of the latent covariance
+    theta_, model_ : all learned numbers, and what they mean
     objective_ : float
         Minus the likelihood (or its bound), plus penalties, at ``theta_``.
-    log_ : list of FitRecord
-        One record per iteration of the optimizer.
-    n_iter_ : int
-    converged_ : bool
-    stopped_because_ : str
-        Why the optimizer ended.
+    log_, n_iter_, converged_, stopped_because_ : how the optimizer went, with one record per iteration
     n_features_in_, feature_names_in_ : of a table X
 
     References

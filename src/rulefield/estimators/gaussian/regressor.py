@@ -42,11 +42,11 @@ from rulefield.estimators.tables import KnownTable
 from rulefield.estimators.types import RandomState
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.inference.gaussian.joint import colored_noise, latent_covariance
-from rulefield.inference.gaussian.regression import ValuePosterior, gaussian_likelihood
+from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.interrupts import interruptible
 from rulefield.learning.gaussian import TOLL, FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
-from rulefield.problem.gaussian import GaussianPotentials
+from rulefield.problem.gaussian import FieldPosterior, GaussianPotentials
 from rulefield.scikit import seed_of_fit
 
 EXACTLY = 1e12  # precision of a known value when values are drawn around it
@@ -74,16 +74,10 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
 
     Attributes
     ----------
-    graph_weights_ : dict
     predictor_weights_, bias_, variance_
         In units of the standardized outputs (``center_``, ``scale_``).
-    theta_ : ndarray
-        All learned numbers.
-    model_ : GaussianModel
-        What they mean.
-    objective_ : float
-        Minus the log-likelihood, plus penalties, at ``theta_``.
-    log_, n_iter_, converged_, stopped_because_, n_features_in_, feature_names_in_ : as in :class:`GaussianCRFClassifier`
+    graph_weights_, theta_, model_, objective_, log_, n_iter_, converged_, stopped_because_, n_features_in_, feature_names_in_
+        As in :class:`GaussianCRFClassifier`.
 
     References
     ----------
@@ -111,16 +105,8 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, graphs: Graphs = None) -> Self:
         """Cross-fit the predictors, build the graphs, learn the field.
 
-        Parameters
-        ----------
-        X : array of shape (n_instances, n_features) or (n_instances, n_nodes, n_features), or list of arrays
-            As in :meth:`GaussianCRFClassifier.fit`; with ``predictors="precomputed"`` it holds predictions.
-        y : array of shape (n_instances,), (n_instances, n_outputs) or list of arrays
-            Values; in two dimensions NaN marks what is not known.
-        sample_weight : array of shape (n_instances,), optional
-            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
-        graphs : list, optional
-            Graphs of the instances: for each graph a list of one similarity matrix per instance.
+        The arguments are those of :meth:`GaussianCRFClassifier.fit`: y holds values, in two dimensions NaN marks what is not
+        known; with ``predictors="precomputed"`` X holds predictions.
         """
         check_parameters(self)
         if layout_of(self.predictors, X) is TableLayout:
@@ -187,7 +173,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
                 raise InputError(f"known[{j}] must hold numbers; got {row.tolist()}.")
         return as_table(rows)
 
-    def _posterior(self, X: Any, graphs: Graphs, known: KnownTable) -> tuple[GaussianPotentials, ValuePosterior]:
+    def _posterior(self, X: Any, graphs: Graphs, known: KnownTable) -> tuple[GaussianPotentials, FieldPosterior]:
         """Potentials of new instances, and their values given the known ones."""
         potentials, sizes = self._potentials(X, graphs)
         return potentials, gaussian_likelihood(potentials, self._units.values(self._known(known, sizes)))

@@ -32,11 +32,10 @@ from rulefield.estimators.multilabel.samples import (
     encoded_labels,
     graphs_of_features,
     graphs_of_scores,
-    held_out_parts,
+    held_out_part,
     score_scale,
 )
 from rulefield.estimators.parameters import (
-    FLAG,
     N_JOBS,
     ON_INFEASIBLE,
     RULES,
@@ -53,7 +52,7 @@ from rulefield.estimators.saving import SavedModel, State
 from rulefield.estimators.tables import KnownTable, check_feature_names, usable_features
 from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
-from rulefield.forms import Form, are_labels, check_arrays, part_of, weights
+from rulefield.forms import Form, are_labels, check_arrays, part_of
 from rulefield.inference.graph.decode import NODE_LIMIT
 from rulefield.inference.graph.fields import exact_field_of
 from rulefield.inference.graph.reweighted import Sums
@@ -90,16 +89,14 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     algorithm : {"likelihood", "ssvm"}, default "likelihood"
         See :class:`rulefield.GraphCRF`. On a tree the likelihood is exact.
     l2 : float or "auto", default "auto"
-        Weight of the squared weights beside the sum of losses. ``auto``: of .1, .3, 1 and 3 the one under which label
-        vectors of held-out samples are most likely, if labels are scored by predictors and ``algorithm`` is
-        ``likelihood``; else 1.
+        Weight of the squared weights beside the sum of losses. ``auto``: 3, or 1, .3 or .1 as long as each makes label
+        vectors of held-out samples more likely, if labels are scored by predictors and ``algorithm`` is ``likelihood``;
+        else 1.
     predictors : "auto", list of classifiers or None, default "auto"
         scikit-learn classifiers, one copy per label: their cross-fitted log-odds stand in the place of the features, and
         change the scores of pairs; refitted on all samples for prediction. A list inside the list holds alternatives.
         ``auto``: logistic regression, its penalty chosen by cross-fitted loss, if several labels have 100 samples or
-        more; else None, which uses the features themselves.
-    scale : bool, default True
-        Bring features to mean 0 and variance 1 first (dense features only).
+        more; else None, which uses the features themselves, dense ones brought to mean 0 and variance 1.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones. They are about the nodes
         ``node("label", 0)``, ``node("label", 1)``, ..., whose values are those of ``y``.
@@ -118,17 +115,9 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     edges_ : ndarray of int64, shape (n_edges, 2)
     crf_ : GraphCRF
         The fitted field.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Where X had names.
     l2_ : float
         The ``l2`` that was used.
-    n_iter_ : int
-    converged_ : bool
-    log_ : list of FitRecord
-        One record per iteration.
-    stopped_because_ : str
-        How the fit ended, in words.
+    n_features_in_, feature_names_in_, n_iter_, converged_, log_, stopped_because_ : as in :class:`rulefield.ChainCRF`
     predictors_ : list of lists
         Fitted classifiers by predictor and label, where there are any.
 
@@ -155,8 +144,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         "stopped_because_",
         "_multilabel",
         "_class_list",
-        "_center",
-        "_spread",
+        "_scaler",
         "_score_scale",
         "_fitted_scores",
     )
@@ -166,8 +154,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     edges_: np.ndarray
     _multilabel: bool
     _class_list: list[np.ndarray]
-    _center: np.ndarray | None
-    _spread: np.ndarray | None
+    _scaler: StandardScaler | None
     _score_scale: np.ndarray | None
     _fitted_scores: FittedScores | None
     _parameters: ClassVar = {
@@ -177,7 +164,6 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         "algorithm": one_of(*ALGORITHMS),
         "l2": either(number(), one_of("auto")),
         "predictors": optional(either(one_of("auto"), instance_of("a list of classifiers", list, tuple))),
-        "scale": FLAG,
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
         "max_iter": optional(whole(1)),
@@ -192,7 +178,6 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         algorithm: str = "likelihood",
         l2: float | str = "auto",
         predictors: Sequence[Any] | str | None = "auto",
-        scale: bool = True,
         rules: Rules = None,
         on_infeasible: str = "raise",
         max_iter: int | None = None,
@@ -203,7 +188,6 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         self.algorithm = algorithm
         self.l2 = l2
         self.predictors = predictors
-        self.scale = scale
         self.rules = rules
         self.on_infeasible = on_infeasible
         self.max_iter = max_iter
@@ -239,7 +223,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         weight = checked_weight(sample_weight, len(numbers))
         scores = self._cross_fitted(X, numbers, sample_weight)
         self._score_scale = None if scores is None else score_scale(scores, weight)
-        self._center, self._spread = (None, None) if scores is not None else self._scaling(X, sample_weight)
+        plain = scores is None and not sparse.issparse(X)
+        self._scaler = StandardScaler().fit(X, sample_weight=sample_weight) if plain else None
         graphs = self._as_graphs(X, scores)
         self.crf_, result = self._learned(graphs, labels, targets, weight)
         self.l2_ = self.crf_.l2
@@ -262,22 +247,20 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         """
         l2, start = L2_ELSE if isinstance(self.l2, str) else float(self.l2), None
         if self._chooses_l2(len(graphs)):
-            likelihood = dict.fromkeys(L2_CHOICES, 0.0)
-            learned: dict[float, np.ndarray] = {}
-            for kept, rest in held_out_parts(len(graphs)):
-                known = [graphs[i] for i in kept], [labels[i] for i in kept], weight[kept]
-                held, allowed = [graphs[i] for i in rest], self._allowed(targets[rest], len(rest))
-                before = None
-                for choice in L2_CHOICES:
-                    field = self._new_field(choice, CHOICE_TOL)
-                    result = field._learn(*known, start=before)
-                    if result.interrupted:
-                        return field, result
-                    learned[choice] = before = result.theta
-                    joint = self._log_joint(self._decoder([], field), held, allowed)
-                    likelihood[choice] += float(weight[rest] @ joint)
-            l2 = max(likelihood, key=likelihood.__getitem__)
-            start = learned[l2]
+            kept, rest = held_out_part(len(graphs))
+            known = [graphs[i] for i in kept], [labels[i] for i in kept], weight[kept]
+            held, allowed = [graphs[i] for i in rest], self._allowed(targets[rest], len(rest))
+            best, before = -np.inf, None
+            for choice in L2_CHOICES:
+                field = self._new_field(choice, CHOICE_TOL)
+                result = field._learn(*known, start=before)
+                if result.interrupted:
+                    return field, result
+                before = result.theta
+                likelihood = float(weight[rest] @ self._log_joint(self._decoder([], field), held, allowed))
+                if likelihood <= best:
+                    break
+                best, l2, start = likelihood, choice, result.theta
         field = self._new_field(l2, DEFAULT_TOL if self.tol is None else self.tol)
         return field, field._learn(graphs, labels, weight, start=start)
 
@@ -287,12 +270,6 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         exact = n_labels <= EXACT_LABELS or is_forest(n_labels, self.edges_)
         asked = isinstance(self.l2, str) and self.algorithm == "likelihood" and self._fitted_scores is not None
         return asked and exact and n_samples >= SCORED_SAMPLES
-
-    def _scaling(self, X: Features, sample_weight: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
-        if not self.scale or sparse.issparse(X):
-            return None, None
-        scaler = StandardScaler().fit(X, sample_weight=sample_weight)
-        return scaler.mean_, scaler.scale_
 
     def _cross_fitted(self, X: Features, numbers: np.ndarray, weight: ArrayLike | None) -> np.ndarray | None:
         """Scores (n_samples, n_labels, width) of predictors that did not see the sample; None without predictors."""
@@ -476,9 +453,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         """One graph for each sample, of predictors' scores or of its row of features."""
         if scores is not None:
             return graphs_of_scores(scores / self._score_scale, self._names, self.edges_)
-        if self._center is not None:
-            X = (X - self._center) / self._spread
-        return graphs_of_features(X, self._names, self.edges_)
+        return graphs_of_features(X if self._scaler is None else self._scaler.transform(X), self._names, self.edges_)
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -507,32 +482,26 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
 
     def _check_restored(self) -> None:
         """Refuse attributes of a file that do not fit each other or the field."""
-        scores = self._fitted_scores
+        scores, n_labels = self._fitted_scores, len(self._class_list)
         width = self.n_features_in_ if scores is None else scores.task.width * len(scores.members)
-        parts = {"edges": self.edges_}
-        forms = {"edges": Form(("int64",), ("edges", "2"), below="labels")}
-        if self._center is not None and self._spread is not None:
-            parts |= {"center": self._center, "spread": self._spread}
-            forms |= {"center": weights("features"), "spread": Form(("float64",), ("features",), least=1e-300)}
+        check_arrays(
+            {"edges": self.edges_}, {"edges": Form(("int64",), ("edges", "2"), below="labels")}, {"labels": n_labels}
+        )
         if self._score_scale is not None:
-            parts["score_scale"] = self._score_scale
-            forms["score_scale"] = Form(("float64",), ("labels", "width"), least=1e-300)
-        sizes = {"labels": len(self._class_list), "features": self.n_features_in_, "width": width}
-        check_arrays(parts, forms, sizes)
-        counts = {name: len(c) for name, c in zip(self._names, self._class_list)}
-        spec = self.crf_.model_.spec
-        wanted = set(map(tuple, np.array(self._names)[self.edges_].tolist()))
+            form = Form(("float64",), ("labels", "width"), least=1e-300)
+            check_arrays({"scale": self._score_scale}, {"scale": form}, {"labels": n_labels, "width": width})
+        spec, counts = self.crf_.model_.spec, [len(classes) for classes in self._class_list]
+        pairs = set(map(tuple, np.array(self._names)[self.edges_].tolist()))
         good = (
-            (self._center is None) == (self._spread is None)
-            and all(c.ndim == 1 and are_labels(c.tolist()) for c in self._class_list)
+            all(c.ndim == 1 and are_labels(c.tolist()) for c in self._class_list)
             and (scores is None) == (self._score_scale is None)
-            and (scores is None or scores.task == self._task)
-            and spec.labels == counts
+            and (scores is None or (scores.task == self._task and self._scaler is None))
+            and (self._scaler is None or self._scaler.n_features_in_ == width)
+            and spec.labels == dict(zip(self._names, counts))
             and all(np.array_equal(c, np.arange(len(c))) for c in self.crf_.classes_.values())
-            and all(d == width + 1 for d in spec.features.values())
-            and set(spec.edge_features) == wanted
-            and all(d == (1 if scores is None else 3) for d in spec.edge_features.values())
-            and self._multilabel == (len(counts) > 1)
+            and spec.features == dict.fromkeys(self._names, width + 1)
+            and spec.edge_features == dict.fromkeys(pairs, 1 if scores is None else 3)
+            and self._multilabel == (n_labels > 1)
         )
         if not good:
             raise ModelFileError("the labels of the model file do not fit its field; save the model again.")

@@ -234,22 +234,9 @@ def cross_fit_scores(
 ) -> tuple[np.ndarray, np.ndarray, FittedScores]:
     """Score each row by predictors that did not see it.
 
-    Parameters
-    ----------
-    how : CrossFitting
-        ``cv`` as a share (0 < cv < 1): predictors see the rest, the field that share, and nobody is refitted.
-    X : array of shape (n, n_features)
-    Y : ndarray, shape (n, n_outputs)
-        NaN is unknown; each output has its own copy of each predictor, or one copy serves all (``how.joint``).
-    weight : ndarray, shape (n,), optional
-
-    Returns
-    -------
-    scores : ndarray, shape (n_rows, width, n_outputs, n_predictors)
-    rows : ndarray
-        Rows of X that the scores belong to (those of some test part).
-    fitted : FittedScores
-        For new data.
+    Returns scores (n_rows, width, n_outputs, n_predictors), the rows of X that they belong to (those of some test part), and
+    the predictors for new data. Labels Y (n, n_outputs) are NaN where unknown. If ``how.cv`` is a share, predictors see the
+    rest, only that share is scored, and nothing is refitted.
     """
     folds = make_splits(how.cv, X, Y, task, how.random_state)
     whole = not isinstance(how.cv, float)

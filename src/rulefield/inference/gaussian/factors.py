@@ -60,7 +60,7 @@ class SparseFactors:
     @property
     def diagonal(self) -> np.ndarray:
         """Diagonals of the inverses, (n_matrices, n)."""
-        return np.array([factor.inverse_diagonal() for factor in self.factors])
+        return np.array([factor.matrix.diagonal() for factor in self.factors])
 
     def solve_each(self, right: np.ndarray) -> np.ndarray:
         """Apply each inverse to its own row of ``right``, (n_matrices, n)."""

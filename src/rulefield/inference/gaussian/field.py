@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.factors import Factors, shifted, whole
-from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials
+from rulefield.problem.gaussian import DenseCoupling, FieldPosterior, GaussianGradient, GaussianPotentials
 
 MEMORY = 2**25
 """Entries of the dense matrices that are inverted at once: a quarter of a gigabyte."""
@@ -32,29 +32,6 @@ MIXTURE = np.array(
 J. F. Monahan and L. A. Stefanski, Normal scale mixture approximations to F*(z), 1992, table for k = 8."""
 
 
-@dataclass(frozen=True)
-class GaussianPosterior:
-    """What labels say of a field, and of the potentials that it came from.
-
-    Parameters
-    ----------
-    mean, variance : ndarray, shape (n_instances, n_nodes)
-        Of the latent values given the labels that were seen.
-    bound : ndarray, shape (n_instances,)
-        Lower bound on log p(seen labels); exact at variance 0.
-    sites : tuple of two ndarray
-        Natural parameters of the labels' Gaussian stand-ins: a warm start for the next call.
-    gradient : GaussianGradient
-        Of the sum of ``bound``.
-    """
-
-    mean: np.ndarray
-    variance: np.ndarray
-    bound: np.ndarray
-    sites: tuple[np.ndarray, np.ndarray] | None
-    gradient: GaussianGradient
-
-
 def expected_sigmoid(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return E sigma(z), E sigma'(z) and E log(1 + e^z) for z ~ N(mean, variance)."""
     p, slope, soft = (np.zeros(np.broadcast_shapes(mean.shape, variance.shape)) for _ in range(3))
@@ -71,16 +48,14 @@ def expected_sigmoid(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray
 def expected_logistic(mean: np.ndarray, variance: np.ndarray | float) -> np.ndarray:
     r"""Marginal probability :math:`E\,\sigma(z),\ z \sim N(mean, variance)`, to 3e-9 at any variance.
 
-    Notes
-    -----
-    Mixture of eight normal distribution functions: a Gaussian passed through each stays closed-form, so the error does
-    not grow with the variance (Gauss-Hermite's does).
+    A Gaussian passed through each normal distribution function of :data:`MIXTURE` stays closed-form, so the error does not
+    grow with the variance (Gauss-Hermite's does).
     """
     mean, variance = np.asarray(mean, float), np.asarray(variance, float)
     return np.where(variance > 0, expected_sigmoid(mean, variance)[0], expit(mean))
 
 
-def map_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> GaussianPosterior:
+def map_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> FieldPosterior:
     """Likelihood of labels at the mean of the field (the paper's GCRFBCnb, equations 20-21).
 
     ``labels`` (n_instances, n_nodes): 0, 1 or NaN for unknown. O(1) a node.
@@ -91,7 +66,7 @@ def map_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> Gaussi
     pull = np.where(seen, np.where(labels == 1, 1.0, 0.0) - expit(potentials.mean), 0.0)
     zero = np.zeros_like(potentials.mean)
     gradient = GaussianGradient(potentials.counts[:, None] * pull)
-    return GaussianPosterior(potentials.mean, zero, value.sum(axis=1), None, gradient)
+    return FieldPosterior(potentials.mean, zero, value.sum(axis=1), gradient)
 
 
 def posterior(
@@ -100,23 +75,13 @@ def posterior(
     method: str = "vb",
     start: tuple[np.ndarray, np.ndarray] | None = None,
     tolerance: float = 1e-8,
-) -> GaussianPosterior:
+) -> FieldPosterior:
     r"""Gaussian posterior of the latent values given some labels, and a lower bound on the labels' likelihood.
 
-    Parameters
-    ----------
-    potentials : GaussianPotentials
-    labels : ndarray, shape (n_instances, n_nodes)
-        0, 1 or NaN for unknown.
-    method : {"vb", "jj"}
-        ``"vb"``: the Gaussian closest in KL divergence, found by natural-gradient steps with backtracking.
-        ``"jj"``: the quadratic bound of Jaakkola and Jordan at its best xi (equations 14-18 of the paper,
-        corrected); never above ``"vb"``.
-    start : tuple of two ndarray, optional
-        ``sites`` of an earlier call.
+    ``labels`` (n_instances, n_nodes): 0, 1 or NaN for unknown. ``"vb"`` is the Gaussian closest in KL divergence, found by
+    natural-gradient steps with backtracking; ``"jj"`` the quadratic bound of Jaakkola and Jordan at its best xi (equations
+    14-18 of the paper, corrected), never above ``"vb"``. ``start`` are the ``sites`` of an earlier call.
 
-    Notes
-    -----
     Every quantity is written with T = (A + v D)^-1, D the site precisions, so that no digit is lost as v goes to 0:
     m = mu + v T (r - D mu), S = v T, log|I + Sigma D| = log|A + v D| - log|A|, and by the envelope theorem
     dL/dmu = u = r - D m, dL/dA = (n A^-1 - sum T - v A^-1 u u' A^-1) / 2, dL/dv = (u' A^-1 u - sum D T_ii) / 2.
@@ -245,7 +210,7 @@ def _lambda(xi: np.ndarray) -> np.ndarray:
     return np.where(small, 0.125 - xi**2 / 96, np.tanh(xi / 2) / (4 * np.where(small, 1.0, xi)))
 
 
-def _finish(s: _Steps) -> GaussianPosterior:
+def _finish(s: _Steps) -> FieldPosterior:
     """Gradient by the envelope theorem, and the posterior in the caller's terms."""
     coupling, v, counts = s.potentials.coupling, s.potentials.variance, s.potentials.counts
     pull = s.pull - s.precision * s.mean
@@ -255,4 +220,4 @@ def _finish(s: _Steps) -> GaussianPosterior:
     prior = coupling.weighed(whole(coupling)[1], counts)
     d_coupling = 0.5 * (prior - s.inverses - v * coupling.sum_of_outer(weighted, lifted))
     gradient = GaussianGradient(counts[:, None] * pull, d_coupling, float(d_variance))
-    return GaussianPosterior(s.mean, v * s.diagonal, s.bound, (s.pull, s.precision), gradient)
+    return FieldPosterior(s.mean, v * s.diagonal, s.bound, gradient, (s.pull, s.precision))

@@ -5,8 +5,7 @@ from scipy.special import logsumexp
 
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.factors import DenseFactors, shifted, whole
-from rulefield.inference.gaussian.field import GaussianPosterior
-from rulefield.problem.gaussian import DenseCoupling, GaussianPotentials
+from rulefield.problem.gaussian import DenseCoupling, FieldPosterior, GaussianPotentials
 
 
 def prior_variance(potentials: GaussianPotentials) -> np.ndarray:
@@ -47,7 +46,7 @@ def colored_noise(potentials: GaussianPotentials, precision: np.ndarray, noise: 
 
 
 def importance_log_likelihood(
-    potentials: GaussianPotentials, labels: np.ndarray, q: GaussianPosterior, n_samples: int, seed: int | None
+    potentials: GaussianPotentials, labels: np.ndarray, q: FieldPosterior, n_samples: int, seed: int | None
 ) -> np.ndarray:
     """Estimate log p(known labels) of each instance by drawing latent values from ``q``, (n_instances,).
 

@@ -1,27 +1,15 @@
 """Gaussian fields whose values are observed directly: likelihood, and prediction of the unknown values."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from rulefield.inference.gaussian.factors import restricted, whole
-from rulefield.problem.gaussian import Coupling, DenseCoupling, GaussianGradient, GaussianPotentials
+from rulefield.problem.gaussian import Coupling, DenseCoupling, FieldPosterior, GaussianGradient, GaussianPotentials
 
 
-@dataclass(frozen=True)
-class ValuePosterior:
-    """Values given the known ones: mean and variance (n_instances, n_nodes), log-density of the known ones."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    bound: np.ndarray
-    gradient: GaussianGradient
-    sites: None = None
-
-
-def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> ValuePosterior:
+def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> FieldPosterior:
     r"""Log-density of the known values of a field, and the distribution of the unknown ones given them.
 
     .. math:: \tfrac12 (\log|P| - \log|P_{mm}|) - \tfrac12 e'Pe - \tfrac{n_o}{2}\log 2\pi
@@ -29,12 +17,7 @@ def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> V
     where P = A / v and e is y - mu, filled at unknown nodes with its conditional mean (so no block is inverted
     but that of the unknown nodes). Instances with the same unknown nodes share a factorization.
 
-    Parameters
-    ----------
-    potentials : GaussianPotentials
-        With v > 0.
-    values : ndarray, shape (n_instances, n_nodes)
-        NaN where unknown.
+    ``values`` (n_instances, n_nodes) are NaN where unknown; v > 0.
     """
     missing = np.isnan(values)
     error = np.where(missing, 0.0, values - potentials.mean)
@@ -57,7 +40,7 @@ def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> V
     d_coupling = 0.5 * (seen - inverses)
     gradient = GaussianGradient(np.where(missing, 0.0, counts[:, None] * pulled / v), d_coupling, d_variance)
     variance = np.where(missing, v * factors.diagonal[group], 0.0)
-    return ValuePosterior(potentials.mean + error, variance, bound, gradient)
+    return FieldPosterior(potentials.mean + error, variance, bound, gradient)
 
 
 def _identities(patterns: np.ndarray, weight: np.ndarray, coupling: Coupling) -> Any:

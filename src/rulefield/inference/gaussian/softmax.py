@@ -1,7 +1,6 @@
 """Gaussian fields with several classes, one field a class and a softmax at each node."""
 
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.stats
@@ -9,25 +8,10 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.inference.gaussian.factors import Factors, shifted, whole
-from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
+from rulefield.problem.gaussian import FieldPosterior, GaussianGradient, GaussianPotentials
 
 STEPS = 500
 """Steps of one posterior at most."""
-
-
-@dataclass(frozen=True)
-class SoftmaxPosterior:
-    """Posterior of the class fields: mean (n_instances, n_classes, n_nodes), variance of each contrast, bounds.
-
-    ``variance`` (n_instances, n_nodes) belongs to every direction in class space except the constant one, which
-    softmax does not see.
-    """
-
-    mean: np.ndarray
-    variance: np.ndarray
-    bound: np.ndarray
-    gradient: GaussianGradient
-    sites: np.ndarray | None = None
 
 
 def _one_hot(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,19 +21,19 @@ def _one_hot(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray
     return (index[:, None, :] == np.arange(n_classes)[None, :, None]).astype(float), seen
 
 
-def softmax_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> SoftmaxPosterior:
+def softmax_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> FieldPosterior:
     """Likelihood of class numbers (NaN: unknown) at the mean of the fields; O(n_classes) a node."""
     mean = potentials.mean
     hot, seen = _one_hot(labels, mean.shape[1])
     value = (hot * log_softmax(mean, axis=1)).sum(axis=(1, 2))
     pull = (hot - softmax(mean, axis=1)) * seen[:, None]
     gradient = GaussianGradient(potentials.counts[:, None, None] * pull)
-    return SoftmaxPosterior(mean, np.zeros_like(labels, dtype=float), value, gradient)
+    return FieldPosterior(mean, np.zeros_like(labels, dtype=float), value, gradient)
 
 
 def softmax_posterior(
     potentials: GaussianPotentials, labels: np.ndarray, start: np.ndarray | None = None, tolerance: float = 1e-8
-) -> SoftmaxPosterior:
+) -> FieldPosterior:
     r"""Gaussian posterior under Böhning's bound on the softmax, and its lower bound on log p(labels).
 
     .. math:: \mathrm{lse}(z) \le \mathrm{lse}(\psi) + s'(z-\psi) + \tfrac12 (z-\psi)'B(z-\psi)
@@ -99,7 +83,7 @@ def _finish(
     mean: np.ndarray,
     factors: Factors,
     group: np.ndarray,
-) -> SoftmaxPosterior:
+) -> FieldPosterior:
     prior, v, coupling = potentials.mean, potentials.variance, potentials.coupling
     free = prior.shape[1] - 1
     s = softmax(psi, axis=1)
@@ -118,7 +102,7 @@ def _finish(
     outer = coupling.sum_of_outer(counts[:, None, None] * lifted, lifted)
     d_coupling = 0.5 * (free * (coupling.weighed(base, counts) - total) - v * outer)
     gradient = GaussianGradient(counts[:, None, None] * pull, d_coupling, float(d_variance))
-    return SoftmaxPosterior(mean, v * diagonal, bound, gradient, psi)
+    return FieldPosterior(mean, v * diagonal, bound, gradient, psi)
 
 
 def expected_softmax(mean: np.ndarray, variance: np.ndarray, n_points: int = 256) -> np.ndarray:

@@ -79,8 +79,7 @@ def analyze(pattern: SparsityPattern) -> Analysis:
 class SparseFactor:
     """L D L' of a sparse symmetric positive definite matrix, in a fill-reducing order.
 
-    The order and the pattern of L are worked out once for a pattern and reused. On a planar grid of n nodes the
-    factor costs O(n^1.5) and has O(n log n) entries.
+    On a planar grid of n nodes the factor costs O(n^1.5) and has O(n log n) entries.
     """
 
     def __init__(self, matrix: Any):
@@ -138,7 +137,3 @@ class SparseFactor:
         ).tocsr()
         full.sort_indices()
         return full
-
-    def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of A^-1, (n,)."""
-        return self.matrix.diagonal()

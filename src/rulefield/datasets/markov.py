@@ -15,8 +15,8 @@ MOST_ENTRIES = 50_000_000
 """Of one table: more is a damaged file, or not for this machine."""
 MOST_LABELS = 1_000_000
 """Of one variable, likewise."""
-MOST_SPREAD, LEAST_TOLD = 2**25, 0.01
-"""Entries of all tables of two variables, which are kept in full, if the file tells fewer than this share of them."""
+MOST_SPREAD, LEAST_LISTED = 2**25, 0.01
+"""Entries of all tables of two variables, which are kept in full, if the file lists fewer than this share of them."""
 Table = tuple[list[int], np.ndarray, np.ndarray, float]
 
 
@@ -38,11 +38,9 @@ class _Words:
         try:
             value = int(word)
         except ValueError:
-            raise InputError(f"{self.path!r} has {word!r:.40} where a {self.what} file has a whole number.") from None
+            raise self._wrong(word, "a whole number") from None
         if not low <= value <= high:
-            raise InputError(
-                f"{self.path!r} has {word!r:.40} where a {self.what} file has a number from {low} to {high:g}."
-            )
+            raise self._wrong(word, f"a number from {low} to {high:g}")
         return value
 
     def real(self) -> float:
@@ -52,8 +50,11 @@ class _Words:
         except ValueError:
             value = np.nan
         if not np.isfinite(value):
-            raise InputError(f"{self.path!r} has {word!r:.40} where a {self.what} file has a finite number.")
+            raise self._wrong(word, "a finite number")
         return value
+
+    def _wrong(self, word: str, wanted: str) -> InputError:
+        return InputError(f"{self.path!r} has {word!r:.40} where a {self.what} file has {wanted}.")
 
     def sizes(self, n: int) -> np.ndarray:
         return np.array([self.whole(1, MOST_LABELS) for _ in range(n)], np.int64)
@@ -115,18 +116,14 @@ def read_wcsp(path: str | Path) -> GraphProblem:
 
 def _every(sizes: np.ndarray) -> np.ndarray:
     """All combinations of labels, the last one changing fastest."""
-    return (
-        np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), tuple(sizes)), axis=1)
-        if len(sizes)
-        else np.zeros((1, 0), int)
-    )
+    return np.indices(tuple(sizes)).reshape(len(sizes), -1).T if len(sizes) else np.zeros((1, 0), int)
 
 
 def _problem(path: str | Path, sizes: np.ndarray, tables: list[Table]) -> GraphProblem:
     spread = sum(prod(sizes[nodes].tolist()) for nodes, *_ in tables if len(nodes) == 2)
-    if spread > MOST_SPREAD and sum(len(scores) for _, _, scores, _ in tables) < LEAST_TOLD * spread:
+    if spread > MOST_SPREAD and sum(len(scores) for _, _, scores, _ in tables) < LEAST_LISTED * spread:
         raise InputError(
-            f"{str(path)!r} has tables of two variables with {spread:,} entries, of which it tells hardly any; more than "
+            f"{str(path)!r} has tables of two variables with {spread:,} entries, of which it lists hardly any; more than "
             f"{MOST_SPREAD:,} such entries are not read: give variables fewer labels."
         )
     potentials = GraphPotentials(sizes, np.zeros(int(sizes.sum())), np.zeros((0, 2), np.int64), np.zeros(0))

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rulefield.inference.gaussian.field import map_likelihood, posterior
-from rulefield.inference.gaussian.regression import gaussian_likelihood
+from rulefield.inference.gaussian.field import gaussian_likelihood, map_likelihood, posterior
 from rulefield.inference.gaussian.softmax import softmax_likelihood, softmax_posterior
 from rulefield.interrupts import check, deferred
 from rulefield.learning.fit_log import Ending, FitResult, StoppingRule, joined

@@ -11,8 +11,7 @@ from scipy.special import expit, logsumexp
 
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian import field as gaussian
-from rulefield.inference.gaussian.field import expected_logistic, map_likelihood, posterior
-from rulefield.inference.gaussian.regression import gaussian_likelihood
+from rulefield.inference.gaussian.field import expected_logistic, gaussian_likelihood, map_likelihood, posterior
 from rulefield.inference.gaussian.softmax import expected_softmax, softmax_posterior
 from rulefield.inference.gaussian.sparse import SparseFactor
 from rulefield.problem.gaussian import DenseCoupling, GaussianPotentials, SparseCoupling

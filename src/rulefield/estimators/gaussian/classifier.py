@@ -288,21 +288,18 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
 
         Parameters
         ----------
-        X : as in ``fit``
+        X, graphs : as in ``fit``
         rules : list of rules, optional
-            In place of the model's own; ``[]`` for none. Probabilities are then those of the distribution that
-            ``decode`` maximizes, the product of single labels' probabilities times exp(-cost), over the label vectors
-            that hard rules allow; exact, and refused where the sum grows too large.
+            In place of the model's own; ``[]`` for none. Probabilities are then those of the distribution that ``decode``
+            maximizes, over the label vectors that hard rules allow; exact, and refused where the sum grows too large.
         known : array of shape (n_instances, n_outputs) or list, optional
             NaN or None where not known; a row may be None. What is known moves the others through the field.
-        graphs : as in ``fit``
 
         Returns
         -------
         ndarray or list
             Probability of 1, (n_instances, n_outputs), for binary outputs; (n_instances, n_outputs, n_classes) for
-            several classes; (n_instances, n_classes) where ``fit`` got a one-dimensional y. Marginals are accurate to
-            1e-8 at any latent variance (several classes: quasi Monte Carlo, about 1e-3).
+            several classes, to about 1e-3; (n_instances, n_classes) where ``fit`` got a one-dimensional y.
         """
         answers = self._answers(X, graphs, known, rules)
         proba = answers.proba()

@@ -41,8 +41,8 @@ from rulefield.estimators.predictors.cross_fitting import ScoreTask, generator_s
 from rulefield.estimators.tables import KnownTable
 from rulefield.estimators.types import RandomState
 from rulefield.exceptions import InputError, LabelError, ModelFileError
+from rulefield.inference.gaussian.field import gaussian_likelihood
 from rulefield.inference.gaussian.joint import colored_noise, latent_covariance
-from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.interrupts import interruptible
 from rulefield.learning.gaussian import TOLL, FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel

@@ -198,13 +198,9 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from a feature matrix and an indicator matrix (or a column of classes).
+        """Learn from features (n_samples, n_features), which may be sparse, and labels (n_samples, n_labels) of 0 and 1.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples, n_labels) with entries 0 and 1, or (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
+        A column of classes (n_samples,) does as well; ``sample_weight`` is (n_samples,).
         """
         check_parameters(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=np.float64)
@@ -315,13 +311,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     def predict(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> np.ndarray:
         """Return the best joint labeling of each sample: (n_samples, n_labels), or (n_samples,) for one label.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        rules : list of rules, optional
-            In place of the model's own; ``[]`` for none.
-        known : array-like of shape (n_samples, n_labels), or (n_samples,) for one label, optional
-            Labels known beforehand; NaN or None where free. A row may be None.
+        ``rules`` act in place of the model's own, ``[]`` for none; ``known`` are labels known beforehand, of the same shape,
+        NaN or None where free (a row may be None).
         """
         X = self._checked(X)
         results = self._decoder(rules, self.crf_).results(self._graphs(X), self._allowed(known, X.shape[0]))
@@ -342,12 +333,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     ) -> list[Labeling]:
         """Return the best labeling of each sample with score, bound, status and the rules it breaks.
 
-        Parameters
-        ----------
-        X, rules, known : as in ``predict``
-        engine, node_limit, seconds : as in :meth:`rulefield.GraphCRF.decode`
-        verify : bool
-            Whether the checker of proofs must accept each answer's proof before it is returned.
+        The other arguments are those of :meth:`predict` and of :meth:`rulefield.GraphCRF.decode`.
         """
         search = SearchLimits.checked(engine, node_limit, seconds)
         X = self._checked(X)
@@ -361,11 +347,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     def predict_proba(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> Any:
         """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.
 
-        Exact under rules, and without them unless too many labels are joined too densely: tree-reweighted then.
-
-        Parameters
-        ----------
-        X, rules, known : as in ``predict``
+        Exact under rules, and without them unless too many labels are joined too densely: tree-reweighted then. The
+        arguments are those of :meth:`predict`.
         """
         X = self._checked(X)
         decoder, graphs, allowed = self._decoder(rules, self.crf_), self._graphs(X), self._allowed(known, X.shape[0])
@@ -376,15 +359,9 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         return tables if self._multilabel else tables[0]
 
     def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:
-        """Log-probability of each sample's labels together, (n_samples,); exact.
+        """Log-probability of each sample's labels together, (n_samples,); exact. Labels that are NaN or None are summed over.
 
         A tree of labels may be as large as you like; where all pairs are joined, up to 20 labels of two values are summed.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples, n_labels)
-            NaN or None where a label is not known: summed over.
         """
         X = self._checked(X)
         return self._log_joint(self._decoder([], self.crf_), self._graphs(X), self._allowed(y, X.shape[0]))

@@ -266,7 +266,7 @@ def tokens_to_labels() -> dict:
     begun = time.process_time()
     fresh.predict(Z)
     warm = time.process_time() - begun
-    names = FeatureEncoder.from_names(fresh._encoder.names)
+    names = FeatureEncoder(fresh._encoder.names)
     definition = TokenFeatures()
     begun = time.process_time()
     data = names.transform(definition.transform(Z))

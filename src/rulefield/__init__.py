@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield import plots as plots
     from rulefield import rules as rules
     from rulefield.data.scored import Scored as Scored
-    from rulefield.encode.keyed.hashed import HashedFeatures as HashedFeatures
     from rulefield.encode.tokens import TokenFeatures as TokenFeatures
     from rulefield.estimators.chain.corpora import write_corpus as write_corpus
     from rulefield.estimators.chain.estimator import ChainCRF as ChainCRF
@@ -50,7 +49,6 @@ _PUBLIC = {
     "GaussianCRFRegressor": "estimators.gaussian.regressor",
     "GeneralizedExpectation": "estimators.expectations",
     "GraphCRF": "estimators.graph.estimator",
-    "HashedFeatures": "encode.keyed.hashed",
     "JointCRF": "estimators.joint.estimator",
     "MultiLabelCRF": "estimators.multilabel.estimator",
     "PosteriorRegularization": "estimators.expectations",

@@ -123,10 +123,10 @@ def test_strings_against_a_naive_reading(X):
     assert made.lengths.tolist() == [len(seq) for seq in X]
 
 
-def test_unknown_features_are_left_out_and_extend_adds_columns():
-    encoder = FeatureEncoder().fit([[["a"], ["b"]]])
+def test_unknown_features_are_left_out_and_new_ones_add_columns():
+    encoder = FeatureEncoder(["a", "b"])
     assert rows(encoder.transform([[["a", "z"], ["z"]]]), encoder.names) == [{"a": 1}, {}]
-    made = encoder.extend([[["c", "a"]]])
+    made = encoder.fit_transform([[["c", "a"]]])
     assert encoder.names == ["a", "b", "c"]
     assert rows(made, encoder.names) == [{"c": 1, "a": 1}]
 

@@ -62,11 +62,6 @@ def test_keys_give_the_features_of_the_definition(options, columns):
         assert_array_equal(made.matrix.indices, expected.matrix.indices)
         assert_array_equal(made.lengths, expected.lengths)
     assert encoder.names == oracle.names
-    more, expected = encoder.extend(new), oracle.extend(TokenFeatures(**options).transform(new))
-    assert_array_equal(more.matrix.indices, expected.matrix.indices)
-    assert encoder.names == oracle.names
-    encoder.forget_after(first.n_features)
-    assert_array_equal(encoder.transform(new).matrix.indices, then.matrix.indices)
 
 
 @pytest.mark.parametrize("most", [60, 5])

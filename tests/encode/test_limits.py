@@ -143,7 +143,7 @@ def test_rules_that_cannot_be_used_are_refused_with_the_place(entry, loads):
 @pytest.mark.parametrize("value", [1e20, 10**400, float("inf"), float("nan"), -1e13])
 def test_features_beyond_doubles_are_refused(value):
     with pytest.raises(InputError, match="token 0 of sequence 1: feature 'x'.* in magnitude"):
-        FeatureEncoder().fit([[{"y": 1}], [{"x": value}]])
+        FeatureEncoder().fit_transform([[{"y": 1}], [{"x": value}]])
     if not isinstance(value, int):
         with pytest.raises(InputError, match="row 1, column 0"):
             Sequences(np.array([[1.0], [value]]), [2])
@@ -154,4 +154,4 @@ def test_feature_dicts_nested_too_deeply_are_refused():
     for _ in range(3000):
         deep = {"x": deep}
     with pytest.raises(InputError, match="nested more than"):
-        FeatureEncoder().fit([[deep]])
+        FeatureEncoder().fit_transform([[deep]])

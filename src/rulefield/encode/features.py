@@ -139,43 +139,24 @@ class FeatureEncoder:
     Attributes
     ----------
     vocabulary_ : Vocabulary
-        Feature names; a feature's column is its number there.
-
-    Notes
-    -----
-    Feature names are kept in the order in which they are first met. Unknown features are ignored by
-    :meth:`transform`.
+        Feature names in the order in which they were first met; a feature's column is its number there.
     """
+
+    def __init__(self, names: Iterable[str] = ()):
+        self.vocabulary_ = Vocabulary(names)
 
     @property
     def names(self) -> list[str]:
-        """Feature names by column (made anew at each call)."""
+        """Feature names by column (a new list at each call)."""
         return self.vocabulary_.names
 
-    @classmethod
-    def from_names(cls, names: Iterable[str]) -> "FeatureEncoder":
-        """Make a fitted encoder from its feature names (a saved model's)."""
-        encoder = cls()
-        encoder.vocabulary_ = Vocabulary(names)
-        return encoder
-
-    def fit(self, X: Any) -> "FeatureEncoder":
-        """Learn the vocabulary."""
-        self.fit_transform(X)
-        return self
-
     def fit_transform(self, X: Any) -> Sequences:
-        """Learn the vocabulary of ``X``, and encode it."""
-        self.vocabulary_ = Vocabulary()
-        return self.extend(X)
-
-    def extend(self, X: Any) -> Sequences:
         """Encode ``X``; features that are new get the next columns."""
-        return self._encode(X, grow=True)
+        return self._assemble(*self.read(X, grow=True))
 
     def transform(self, X: Any) -> Sequences:
         """Encode ``X``; unknown features are left out."""
-        return self._encode(X, grow=False)
+        return self._assemble(*self.read(X, grow=False))
 
     def joined(self, parts: list[Entries]) -> Sequences:
         """Build one matrix from what was read in several goes; ``parts`` is emptied, so that it is not held twice."""
@@ -194,9 +175,6 @@ class FeatureEncoder:
                 values[begin:end] = 1.0 if part[1] is None else part[1]
             end = begin
         return self._assemble(ids, values, counts, lengths)
-
-    def _encode(self, X: Any, grow: bool) -> Sequences:
-        return self._assemble(*self.read(X, grow))
 
     def read(self, X: Any, grow: bool, form: InputForm | None = None) -> Entries:
         """Give the features of ``X`` their numbers; those that are new the next ones with ``grow``, otherwise -1."""

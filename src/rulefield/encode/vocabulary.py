@@ -16,8 +16,6 @@ SEPARATOR = np.uint8(255)
 _SECONDS = 2e-7  # per string that a dictionary holds or looks up
 PORTION = 1_500
 """Groups that are joined at a time: it bounds the memory that a batch needs."""
-MOST_BITS = 28
-"""Of a hash that numbers features."""
 
 
 class Vocabulary:
@@ -193,39 +191,6 @@ class Vocabulary:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._set_names(state["blob"], state["stop"])
-
-
-class Buckets(Vocabulary):
-    """A vocabulary that knows every name: its number is the lower bits of its hash.
-
-    Model files and corpora depend on the hash (:func:`rulefield.kernels.strings.hash_strings`): it must not change.
-    """
-
-    def __init__(self, bits: int):
-        if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= MOST_BITS:
-            raise InputError(f"hash_bits must be a whole number from 1 to {MOST_BITS}; got {bits!r}.")
-        self.bits = bits
-        super().__init__()
-
-    def __len__(self) -> int:
-        return 1 << self.bits
-
-    def __iter__(self) -> Iterator[str]:
-        return (f"bucket {i}" for i in range(len(self)))
-
-    def _number(self, groups: Sequence[Collection[str]], count: int, grow: bool) -> np.ndarray:
-        return self._number_hashed(*_hashed(groups, count), grow)
-
-    def _number_hashed(
-        self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool, begins: np.ndarray | None = None
-    ) -> np.ndarray:
-        return (hashes & np.uint64(len(self) - 1)).astype(np.int32)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"bits": self.bits}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["bits"])  # type: ignore[misc]
 
 
 def _enlarged(array: np.ndarray, size: int) -> np.ndarray:

@@ -13,10 +13,8 @@ from rulefield.data.limits import LARGE_FEATURE
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences, is_ones
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
-from rulefield.encode.keyed.hashed import BucketNames, HashedFeatures
 from rulefield.encode.keyed.tokens import CrowdedError, GroupNumbers, TokenKeys
 from rulefield.encode.tokens import TokenFeatures
-from rulefield.encode.vocabulary import Buckets
 from rulefield.estimators.saving import Packer, State, given_or, pack_or_name
 from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError, callers_level
@@ -84,36 +82,25 @@ class InputEncoder:
             return data
         form = input_form(rows)
         if form in (InputForm.sequences, InputForm.matrices):
-            if isinstance(self.features, HashedFeatures):
-                raise InputError("hash_bits hashes names, and matrices have none; leave HashedFeatures out.")
             data = _stacked(rows)
             self.n_columns = data.n_features
             return data
         return self._begun(rows, form).joined(self._entries(rows, form, grow=True))
 
     @property
-    def maker(self) -> Transformer | None:
-        """What makes features of tokens, whether they are hashed or not."""
-        return self.features.features if isinstance(self.features, HashedFeatures) else self.features
-
-    @property
     def by_keys(self) -> bool:
         """Whether features of many tokens are made by keys, which look at each sequence for itself."""
-        return TokenKeys.can(self.maker)
+        return TokenKeys.can(self.features)
 
     def _begun(self, rows: Any, form: InputForm) -> FeatureEncoder:
         """Settle from which features a model learns; return the encoder, still without names."""
-        bits = self.features.hash_bits if isinstance(self.features, HashedFeatures) else None
-        if self.maker is None and form is InputForm.tokens:
-            plain = TokenFeatures()
-            self.features = plain if bits is None else HashedFeatures(plain, hash_bits=bits)
-        if self.maker is None and form is InputForm.strings:
+        if self.features is None and form is InputForm.tokens:
+            self.features = TokenFeatures()
+        if self.features is None and form is InputForm.strings:
             refuse_columns(rows)
         if self.features is not None and hasattr(self.features, "fit"):
             self.features.fit(rows)
-        self.encoder = FeatureEncoder.from_names([])
-        if bits is not None:
-            self.encoder.vocabulary_ = Buckets(bits)
+        self.encoder = FeatureEncoder()
         return self.encoder
 
     def _fit_stream(self, X: Iterator[Any]) -> Sequences:
@@ -122,7 +109,7 @@ class InputEncoder:
             raise InputError(
                 "sequences with scores (rf.Scored) are taken from a list, not from an iterator and not into a corpus."
             )
-        learns = hasattr(self.maker, "fit") and not isinstance(self.maker, TokenFeatures)
+        learns = hasattr(self.features, "fit") and not isinstance(self.features, TokenFeatures)
         form = input_form(first)
         if learns or not first or form in (InputForm.sequences, InputForm.matrices):
             return self._fitted([*first, *X])
@@ -145,27 +132,12 @@ class InputEncoder:
     @property
     def names(self) -> Sequence[str]:
         """Feature names by column; for matrices the column numbers."""
-        if self._buckets is not None:
-            return BucketNames(self._buckets)
         return self.encoder.names if self.encoder else [str(i) for i in range(self.n_columns)]
 
-    def names_in(self, X: Any) -> Sequence[str]:
-        """Feature names by column, for an explanation of ``X``: buckets are named by what ``X`` has in them."""
-        if self._buckets is None:  # a few are looked up
-            return cast(Sequence[str], self.encoder.vocabulary_) if self.encoder else self.names
-        rows = [row.tokens for row in X] if is_scored(X) else X
-        made = rows if self.maker is None else self.maker.transform(rows)
-        return BucketNames(self._buckets, [token for tokens in made for token in tokens])
-
     @property
-    def _buckets(self) -> Buckets | None:
-        vocabulary = self.encoder.vocabulary_ if self.encoder else None
-        return vocabulary if isinstance(vocabulary, Buckets) else None
-
-    @property
-    def hash_bits(self) -> int:
-        """How many bits of a feature's hash are its number; 0 where features have names."""
-        return 0 if self._buckets is None else self._buckets.bits
+    def columns(self) -> Sequence[str]:
+        """Feature names by column, for a few that are looked up."""
+        return cast(Sequence[str], self.encoder.vocabulary_) if self.encoder else self.names
 
     def find(self, names: Sequence[str]) -> np.ndarray:
         """Columns of features by name; -1 where there is none."""
@@ -211,22 +183,21 @@ class InputEncoder:
 
     def _checked_form(self, X: Any) -> InputForm:
         """How ``X`` is given; refuse another form than that of the training data."""
-        form = input_form(X, quick=self.maker is None or self.by_keys)
+        form = input_form(X, quick=self.features is None or self.by_keys)
         matrix = form in (InputForm.sequences, InputForm.matrices)
         if matrix != (self.encoder is None) and not (form is InputForm.empty and self.encoder is None):
             trained = "matrices" if self.encoder is None else "named features or tokens"
             raise InputError(
                 f"the model was trained on {trained}, but X is given as {form.value}; give the same form."
             )
-        if self.maker is None and form is InputForm.tokens:
+        if self.features is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         return form
 
     def _entries(self, X: Any, form: InputForm, grow: bool) -> list[Entries]:
         """Make features of ``X`` and number them: by keys where that is possible and pays."""
         assert self.encoder is not None
-        maker = self.maker
-        if maker is None:
+        if self.features is None:
             return [self.encoder.read(X, grow, form)]
         if not self._pays(X):
             return [self.encoder.read(made, grow) for made in self._features(X)]
@@ -238,7 +209,7 @@ class InputEncoder:
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
         assert self.encoder is not None
-        assert self.maker is not None
+        assert self.features is not None
         lengths = X.lengths if isinstance(X, CutTexts) else np.fromiter(map(len, X), np.int64, len(X))
         with _ONE_AT_A_TIME:
             for _ in range(2):
@@ -248,7 +219,7 @@ class InputEncoder:
                     self._numbers = None
                 else:
                     return ids, None, counts, lengths
-        return self.encoder.read(self.maker.transform(X), grow)  # more distinct tokens than there are keys
+        return self.encoder.read(self.features.transform(X), grow)  # more distinct tokens than there are keys
 
     def _groups(self, grow: bool) -> GroupNumbers:
         """Return the numbers of groups for the features and the vocabulary that there are now.
@@ -259,9 +230,9 @@ class InputEncoder:
         made, vocabulary = self._numbers, self.encoder.vocabulary_
         if made is not None and not grow and len(made.source.number) > MOST_KEPT:
             made = None
-        if made is None or made.vocabulary is not vocabulary or not made.source.serves(self.maker):
-            assert isinstance(self.maker, TokenFeatures)
-            made = self._numbers = GroupNumbers(vocabulary, TokenKeys(self.maker))
+        if made is None or made.vocabulary is not vocabulary or not made.source.serves(self.features):
+            assert isinstance(self.features, TokenFeatures)
+            made = self._numbers = GroupNumbers(vocabulary, TokenKeys(self.features))
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -269,7 +240,7 @@ class InputEncoder:
 
     def _features(self, X: Any) -> Iterator[Any]:
         """Features of ``X``, made a portion at a time."""
-        features = self.maker
+        features = self.features
         assert features is not None
         if isinstance(X, CutTexts):
             X = list(X)
@@ -284,11 +255,7 @@ class InputEncoder:
 
     def state(self) -> State:
         """Return the vocabulary as arrays and the rest as metadata, for a model file."""
-        arrays = (
-            {f"names_{k}": v for k, v in pack_strings(self.names).items()}
-            if self.encoder and not self.hash_bits
-            else {}
-        )
+        arrays = {f"names_{k}": v for k, v in pack_strings(self.names).items()} if self.encoder else {}
         packer = Packer("InputEncoder")
         features = pack_or_name(packer, "features", self.features)
         return arrays, {"features": features, "n_columns": self.n_columns, "scored": self.scored}
@@ -310,10 +277,7 @@ class InputEncoder:
             raise ModelFileError("the features of the model file are no transformer; save the model again.")
         made.n_columns, made.scored = metadata["n_columns"], metadata["scored"]
         if "names_text" in arrays:
-            made.encoder = FeatureEncoder.from_names(_names(arrays))
-        elif isinstance(made.features, HashedFeatures):
-            made.encoder = FeatureEncoder()
-            made.encoder.vocabulary_ = Buckets(made.features.hash_bits)
+            made.encoder = FeatureEncoder(_names(arrays))
         if made.n_features != n_features:
             raise ModelFileError(
                 f"the model file holds {made.n_features} distinct features, but weights for {n_features}; save it again."

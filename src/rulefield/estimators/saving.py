@@ -69,7 +69,6 @@ UNSAVED = ("seconds",)
 """Their fields that a file leaves out, so that the same fit writes the same bytes."""
 ESTIMATORS = {
     "GeneralizedExpectation": "rulefield.estimators.expectations",
-    "HashedFeatures": "rulefield.encode.keyed.hashed",
     "PosteriorRegularization": "rulefield.estimators.expectations",
     "TokenFeatures": "rulefield.encode.tokens",
 }

@@ -22,7 +22,7 @@ def addresses():
 
 
 def test_pointers_count_beyond_32_bits_in_words_not_in_silence():
-    encoder = FeatureEncoder.from_names(["a"])
+    encoder = FeatureEncoder(["a"])
     with pytest.raises(InputError, match="2147483647 features of tokens; got 2147483650.*write_corpus"):
         encoder._assemble(np.zeros(0, np.int32), None, np.array([2**31 - 3, 5]), np.array([2]))
     assert_array_equal(pointers32(np.array([2, 5])), [0, 2, 5])

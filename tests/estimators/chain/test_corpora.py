@@ -154,8 +154,6 @@ def test_other_features_than_those_of_the_corpus_are_refused(tmp_path, corpus):
     assert (
         crf.predict(X[:5]).tolist() == ChainCRF(features=OwnFeatures(), max_iter=20).fit(X, Y).predict(X[:5]).tolist()
     )
-    with pytest.raises(InputError, match="hashed features to ChainCRF.fit"):
-        rf.write_corpus(zip(X, Y), tmp_path / "hashed", features=rf.HashedFeatures(rf.TokenFeatures()))
 
 
 class OwnFeatures:

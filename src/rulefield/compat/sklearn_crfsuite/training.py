@@ -71,7 +71,7 @@ class Trainer:
         self.options = DEFAULTS | {name: value for name, value in options.items() if value is not None}
         for name, value in self.options.items():
             check_value(name, value, _REQUIREMENTS[name])
-        self.encoder = FeatureEncoder.from_names([])
+        self.encoder = FeatureEncoder()
         portions = [X[i : i + PORTION] for i in range(0, len(X), PORTION)]
         parts = [
             self.encoder.read([[_nonzero(item) for item in row] for row in part], grow=True) for part in portions

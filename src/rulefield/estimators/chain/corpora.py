@@ -10,7 +10,6 @@ import numpy as np
 
 from rulefield.data.sequences import is_ones
 from rulefield.encode.features import FeatureEncoder
-from rulefield.encode.keyed.hashed import HashedFeatures
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.tokens import TokenFeatures
@@ -92,8 +91,6 @@ class _CorpusWriter:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"the folder {str(folder)!r} is not empty; give another one, or remove it.")
-        if isinstance(features, HashedFeatures):
-            raise InputError("a corpus holds named features; give hashed features to ChainCRF.fit.")
         self.folder, self.features = folder, features
         self.parts: list[PartEntry] = []
 

@@ -477,9 +477,7 @@ class ChainCRF(SequenceEstimator):
     def _explain_labels(
         self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
     ) -> list[TokenExplanation]:
-        explainer = ChainExplainer(
-            self.model_, self.theta_, self.classes_.tolist(), self._encoder.names_in(batch.rows), top
-        )
+        explainer = ChainExplainer(self.model_, self.theta_, self.classes_.tolist(), self._encoder.columns, top)
         return explainer.explain(batch.tokens[0], batch.data, ids, marginals)
 
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:

@@ -342,7 +342,7 @@ class JointCRF(SequenceEstimator):
         self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
     ) -> dict[str, list[TokenExplanation]]:
         """Explain each task; what labels of another task add at the same token is a transition under ``(task)``."""
-        names, reasons = self._encoder.names_in(batch.rows), {}
+        names, reasons = self._encoder.columns, {}
         paths = dict(zip(self.tasks_, np.unravel_index(ids, self.model_.sizes)))
         for k, (task, model) in enumerate(zip(self.tasks_, self.model_.tasks)):
             theta = self.model_.task_theta(self.theta_, k)

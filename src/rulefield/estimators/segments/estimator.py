@@ -256,7 +256,7 @@ class SegmentCRF(SequenceEstimator):
     def _explain_labels(
         self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
     ) -> list[TokenExplanation]:
-        names = self._encoder.names_in(batch.rows)
+        names = self._encoder.columns
         explainer = SegmentExplainer(self.model_, self.theta_, self._coder, names, self._lexicons.names, top)
         return explainer.explain(batch.tokens[0], batch.data, ids, labeling, marginals)
 

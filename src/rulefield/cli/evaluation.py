@@ -1,14 +1,14 @@
 """``rulefield evaluate``."""
 
 import json
-import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from rulefield import metrics
 from rulefield.cli.corpus import FileContents, counted
-from rulefield.cli.options import File, Jobs, ReadOptions, Rules, Scoring, command
+from rulefield.cli.options import Jobs, ReadOptions, Rules, Scheme, command
 from rulefield.cli.prediction import read_rules
 from rulefield.cli.reading import (
     as_parser,
@@ -30,13 +30,17 @@ Pair = tuple[list[Any], list[Any]]
     "rulefield evaluate labeled.conll   (gold and predicted labels in the last two columns)",
 )
 def evaluate(
-    file: File,
-    scoring: Scoring,
+    file: Annotated[
+        str, typer.Argument(help="Columns, JSON lines or annotated texts; may be .gz; - for standard input.")
+    ],
     reading: ReadOptions,
     model: Annotated[
         str | None, typer.Argument(help="Model that predicts; without it, predictions are read.")
     ] = None,
     rules: Rules = None,
+    scheme: Scheme = "auto",
+    tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
     jobs: Jobs = -1,
 ) -> None:
     """Score predictions: spans of texts; segments as conlleval counts them, tokens, whole sequences."""
@@ -45,59 +49,50 @@ def evaluate(
         raise InputError(
             "a joint model is scored when it is trained (rulefield train --dev FILE), or from Python (score)."
         )
-    if text_format(file, reading) is not None:
-        _evaluate_texts(file, opened, rules, scoring, reading)
+    is_text = text_format(file, reading) is not None
+    if is_text and tokens:
+        raise InputError("--tokens counts labels of tokens; of texts, spans of characters are counted.")
+    gold, predicted = (_spans if is_text else _labels)(file, opened, rules, reading)
+    report = metrics.text_span_report if is_text else partial(metrics.span_report, scheme=scheme)
+    scores = _text_scores(gold, predicted) if is_text else _label_scores(gold, predicted)
+    if as_json:
+        typer.echo(json.dumps({"span": report(gold, predicted, output_dict=True), **scores}))
         return
-    corpus = read_sequences(file, reading, labeled=True)
-    if opened is None:
-        pair = written_labels(corpus)
-    else:
-        labeler = sequence_model(opened)
-        pair = corpus.labels or [], list(labeler.predict(corpus.tokens, rules=read_rules(rules, labeler)))
-    if scoring.as_json:
-        sys.stdout.write(json.dumps(scores(*pair, scoring)) + "\n")
-    else:
-        show(*pair, scoring)
+    typer.echo(f"{report(gold, predicted)}\n")
+    if tokens:
+        typer.echo(f"{metrics.token_report(gold, predicted)}\n")
+    shown = [f"{name.replace('_', ' ')} {100 * score:.2f}" for name, score in scores.items()]
+    typer.echo("   ".join([*shown, counted(len(gold), "text" if is_text else "sequence")]))
 
 
-def _evaluate_texts(file: str, model: Any, rules: str | None, scoring: Scoring, reading: ReadOptions) -> None:
-    """Compare gold spans of characters with those that a model finds, as ``TextParser.score`` does."""
+def _text_scores(gold: list[Any], predicted: list[Any]) -> dict[str, float]:
+    whole = sum(set(g) == set(p) for g, p in zip(gold, predicted)) / len(gold) if gold else 0.0
+    return {"span_F1": metrics.text_span_f1(gold, predicted), "text_accuracy": whole}
+
+
+def _label_scores(gold: list[Any], predicted: list[Any]) -> dict[str, float]:
+    accuracy, whole = metrics.token_accuracy(gold, predicted), metrics.sequence_accuracy(gold, predicted)
+    return {"token_accuracy": accuracy, "sequence_accuracy": whole}
+
+
+def _spans(file: str, model: Any, rules: str | None, reading: ReadOptions) -> Pair:
+    """Return gold spans of characters and those that a model finds, as ``TextParser.score`` does."""
     if model is None:
         raise InputError(f"{file!r} holds annotated texts, but no predictions: give a model, evaluate {file} MODEL.")
-    if scoring.tokens:
-        raise InputError("--tokens counts labels of tokens; of texts, spans of characters are counted.")
     parser = as_parser(model, reading.tokenizer)
     parser.model_.set_params(on_infeasible="relax")  # as reports do
     documents, gold = read_labeled_texts(file, reading)
-    predicted = parser.predict([document.text for document in documents], rules=read_rules(rules, parser.model_))
-    whole = sum(set(g) == set(p) for g, p in zip(gold, predicted)) / len(gold) if gold else 0.0
-    if scoring.as_json:
-        table = metrics.text_span_report(gold, predicted, output_dict=True)
-        sys.stdout.write(json.dumps({"span": table, "text_accuracy": whole}) + "\n")
-        return
-    sys.stdout.write(metrics.text_span_report(gold, predicted) + "\n\n")
-    f1 = metrics.text_span_f1(gold, predicted)
-    sys.stdout.write(f"span F1 {100 * f1:.2f}   whole texts {100 * whole:.2f}   {counted(len(gold), 'text')}\n")
+    texts = [document.text for document in documents]
+    return gold, list(parser.predict(texts, rules=read_rules(rules, parser.model_)))
 
 
-def scores(gold: list[Any], predicted: list[Any], scoring: Scoring) -> dict[str, Any]:
-    """Return all scores, fit for JSON."""
-    return {
-        "span": metrics.span_report(gold, predicted, output_dict=True, scheme=scoring.scheme),
-        "token_accuracy": metrics.token_accuracy(gold, predicted),
-        "sequence_accuracy": metrics.sequence_accuracy(gold, predicted),
-    }
-
-
-def show(gold: list[Any], predicted: list[Any], scoring: Scoring) -> None:
-    """Print the scores as tables."""
-    report = metrics.span_report(gold, predicted, scheme=scoring.scheme)
-    sys.stdout.write(report + "\n\n")
-    if scoring.tokens:
-        sys.stdout.write(metrics.token_report(gold, predicted) + "\n\n")
-    accuracy, whole = metrics.token_accuracy(gold, predicted), metrics.sequence_accuracy(gold, predicted)
-    sys.stdout.write(f"token accuracy {100 * accuracy:.2f}   whole sequences {100 * whole:.2f}   ")
-    sys.stdout.write(f"{counted(len(gold), 'sequence')}\n")
+def _labels(file: str, model: Any, rules: str | None, reading: ReadOptions) -> Pair:
+    """Return gold labels and those that a model gives, or that the file holds, too."""
+    corpus = read_sequences(file, reading, labeled=True)
+    if model is None:
+        return written_labels(corpus)
+    labeler = sequence_model(model)
+    return corpus.labels or [], list(labeler.predict(corpus.tokens, rules=read_rules(rules, labeler)))
 
 
 def written_labels(corpus: FileContents) -> Pair:

@@ -1,6 +1,6 @@
 """The estimator that the options of ``train`` ask for: features, scheme, penalties, rules."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rulefield.cli.corpus import progress, say
@@ -129,7 +129,7 @@ def choose_scheme(labels: list[Any], options: TrainOptions) -> str | None:
     encoder = LabelEncoder()
     encoded = encoder.fit_encode(labels)
     names = [str(label) for label in encoder.classes_]
-    return possible_scheme(names, lambda: iter([encoded])) or _nearest_scheme(labels, names, options.quiet)
+    return possible_scheme(names, encoded) or _nearest_scheme(labels, names, options.quiet)
 
 
 def candidate_schemes(names: list[str]) -> list[str]:
@@ -141,15 +141,14 @@ def candidate_schemes(names: list[str]) -> list[str]:
     return {Scheme.none: [], Scheme.bio: ["BIO", "IOB1"]}.get(guess, [guess.value])
 
 
-def possible_scheme(names: list[str], parts: Callable[[], Iterator[Any]]) -> str | None:
-    """Return the first scheme under which all encoded labels of all parts are possible, or None."""
+def possible_scheme(names: list[str], labels: Any) -> str | None:
+    """Return the first scheme under which all encoded labels are possible, or None."""
     from rulefield.encode.labels import check_possible
     from rulefield.encode.schemes import allowed_transitions
 
     for candidate in candidate_schemes(names):
         try:
-            for labels in parts():
-                check_possible(labels, names, candidate, allowed_transitions(names, candidate))
+            check_possible(labels, names, candidate, allowed_transitions(names, candidate))
         except LabelError:
             continue
         return candidate

@@ -11,9 +11,6 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-File = Annotated[
-    str, typer.Argument(help="Columns, JSON lines or annotated texts; may be .gz; - for standard input.")
-]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")]
 Rules = Annotated[str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")]
@@ -104,15 +101,6 @@ class PredictOptions(ReadOptions):
     kbest: Annotated[int, typer.Option(help="Add the k best labelings (JSON lines only).")] = 0
     on_infeasible: OnInfeasible = "mark"
     jobs: Jobs = -1
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """How ``evaluate`` counts, and what it prints."""
-
-    scheme: Scheme = "auto"
-    tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False
 
 
 @dataclass(frozen=True)

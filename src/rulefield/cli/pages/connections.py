@@ -5,7 +5,6 @@ send the head of a request (the application limits the body) and to take an answ
 one that has waited longest without a complete head is closed, so that half-open ones cannot keep others out.
 """
 
-import asyncio
 from typing import Any, cast
 
 import h11
@@ -41,7 +40,6 @@ class Connection(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._timer: asyncio.TimerHandle | None = None
         self.since, self.is_gone = self.loop.time(), False
 
     @property
@@ -55,17 +53,10 @@ class Connection(H11Protocol):
         if len(self.connections) > most_connections() and not self._made_room():
             transport.write(BUSY)
             transport.close()
-        self._wait(HEAD_SECONDS)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._stop_clock()
-        super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or until the client takes the answer."""
-        if not self.flow.write_paused:
-            self._wait(HEAD_SECONDS)
+        self.since = self.loop.time()
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -81,24 +72,12 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Wait until the client takes more of the answer."""
         super().pause_writing()
-        self._wait(READ_SECONDS)
-
-    def resume_writing(self) -> None:
-        """Wait for the next request."""
-        self._wait(HEAD_SECONDS)
-        super().resume_writing()
-
-    def _wait(self, seconds: float) -> None:
-        self._stop_clock()
         self.since = self.loop.time()
-        self._timer = self.loop.call_later(seconds, self._give_up)
 
-    def _stop_clock(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _give_up(self) -> None:
-        if self.is_idle or self.flow.write_paused:
+    def close_if_late(self) -> None:
+        """Close it if its client has neither sent a head nor taken an answer for too long."""
+        seconds = READ_SECONDS if self.flow.write_paused else HEAD_SECONDS
+        if (self.is_idle or self.flow.write_paused) and self.loop.time() - self.since > seconds:
             self.abort()
 
     def abort(self) -> None:
@@ -125,6 +104,12 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for own in sockets or ():
             own.listen(WAITING)  # the loop took the number of connections to accept at once
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that are late, ten times per second."""
+        for connection in list(self.server_state.connections):
+            cast(Connection, connection).close_if_late()
+        return await super().on_tick(counter)
 
 
 def make_server(app: Any) -> Server:

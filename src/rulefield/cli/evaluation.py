@@ -20,6 +20,13 @@ from rulefield.cli.reading import (
 )
 from rulefield.exceptions import InputError
 
+NAMES = {
+    "span_f1": "span F1",
+    "text_accuracy": "whole texts",
+    "token_accuracy": "token accuracy",
+    "sequence_accuracy": "whole sequences",
+}
+"""Scores, as they are printed."""
 Pair = tuple[list[Any], list[Any]]
 """Gold and predicted labels."""
 
@@ -61,13 +68,13 @@ def evaluate(
     typer.echo(f"{report(gold, predicted)}\n")
     if tokens:
         typer.echo(f"{metrics.token_report(gold, predicted)}\n")
-    shown = [f"{name.replace('_', ' ')} {100 * score:.2f}" for name, score in scores.items()]
+    shown = [f"{NAMES[name]} {100 * score:.2f}" for name, score in scores.items()]
     typer.echo("   ".join([*shown, counted(len(gold), "text" if is_text else "sequence")]))
 
 
 def _text_scores(gold: list[Any], predicted: list[Any]) -> dict[str, float]:
     whole = sum(set(g) == set(p) for g, p in zip(gold, predicted)) / len(gold) if gold else 0.0
-    return {"span_F1": metrics.text_span_f1(gold, predicted), "text_accuracy": whole}
+    return {"span_f1": metrics.text_span_f1(gold, predicted), "text_accuracy": whole}
 
 
 def _label_scores(gold: list[Any], predicted: list[Any]) -> dict[str, float]:

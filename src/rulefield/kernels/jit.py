@@ -15,6 +15,7 @@ import os
 import stat
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable
 from functools import cache, cached_property, partial, update_wrapper
@@ -23,6 +24,7 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 from rulefield.interrupts import deferred
+from rulefield.locks import held_over_forks
 
 
 class Kernel:
@@ -59,6 +61,9 @@ class Kernel:
         if not Kernel.any_loaded:
             _listen()
         Kernel.any_loaded = True
+        with _LOADING:  # no other thread compiles before all of them are known
+            while _overloads:
+                _overload(*_overloads.pop())
         made = self._compilable(njit)
         stored = getattr(getattr(made, "_cache", None), "_cache_file", None)
         if stored is not None:
@@ -238,3 +243,23 @@ class Intrinsic:
         made = getattr(import_module(self.module), self.name)
         cpu_target.typing_context.refresh()  # it learns of intrinsics that were made since the kernel's compilation began
         return cpu_target.typing_context.resolve_value_type(made)
+
+
+_LOADING = held_over_forks(threading.Lock())
+_overloads: list[tuple[Callable, Callable]] = []
+
+
+def overload(function: Callable) -> Callable[[Callable], Callable]:
+    """Say, as ``numba.extending.overload`` does, what a function is in kernels; numba hears of it before the first one."""
+
+    def keep(implementation: Callable) -> Callable:
+        _overloads.append((function, implementation))
+        return implementation
+
+    return keep
+
+
+def _overload(function: Callable, implementation: Callable) -> None:
+    from numba.extending import overload as now
+
+    now(function)(implementation)

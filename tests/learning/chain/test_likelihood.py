@@ -97,6 +97,7 @@ def in_log_space(model, sequences, labels, theta):
 def test_few_seen_transitions_of_many_labels(forbid, scale):
     model, sequences, labels, theta = many_labels(3, forbid=forbid, scale=scale)
     objective = ChainLikelihood(model, sequences, labels)
+    assert objective.factors.sparse
     value, gradient = objective.value_and_gradient(theta)
     expected, slopes = in_log_space(model, sequences, labels, theta)
     assert_allclose(value, expected, rtol=1e-10)

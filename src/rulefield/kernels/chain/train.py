@@ -23,8 +23,15 @@ from rulefield.kernels.chain.train_rows import (
     spread_rows,
     total,
 )
-from rulefield.kernels.chain.train_steps import add_outer, times_matrix
-from rulefield.kernels.jit import kernel, piece
+from rulefield.kernels.chain.train_steps import (
+    DenseSteps,
+    add_edges,
+    dense_backward,
+    dense_forward,
+    sparse_backward,
+    sparse_forward,
+)
+from rulefield.kernels.jit import kernel, overload, piece
 from rulefield.kernels.lanes import fill8, load8, mul8, prefetch, store8, where_positive8
 
 FAR = np.uint64(2048)  # entries of the lists: the machine itself does not look beyond a page
@@ -131,7 +138,7 @@ def keep_allowed(n, m, width, token, allowed, e, clamped):
 
 
 @piece
-def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+def sum_both_ways(n, m, width, e, forward, backward, steps, weight, alpha, d, inverse, beta):
     """Forward and backward sums of one sequence from its label factors ``e``.
 
     Fills alpha (normalized), d = weight x marginals, and turns e into v_t = e_t beta_t / c_t, so that the
@@ -144,7 +151,7 @@ def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
     for t in range(n):
         at = t * width
         if t > ZERO:
-            times_matrix(alpha, at - width, steps.forward, m, alpha, at, width)
+            forward(alpha, at - width, steps, m, alpha, at, width)
             for o in range(at, at + width, EIGHT):
                 store8(alpha, o, mul8(load8(alpha, o), load8(e, o)))
         c = total(alpha, at, width)
@@ -171,8 +178,23 @@ def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
             store8(d, o, mul8(fill8(weight), mul8(a, b)))
             store8(e, o, mul8(load8(e, o), mul8(b, fill8(c))))
         if t > ZERO:
-            times_matrix(e, at, steps.backward, m, beta, ZERO, width)
+            backward(e, at, steps, m, beta, ZERO, width)
     return result
+
+
+def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+    """:func:`sum_both_ways` with the products that fit the form of ``steps``; each form is compiled when it is met."""
+
+
+@overload(sum_sequence)
+def _sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+    def dense(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+        return sum_both_ways(n, m, width, e, dense_forward, dense_backward, steps, weight, alpha, d, inverse, beta)
+
+    def sparse(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+        return sum_both_ways(n, m, width, e, sparse_forward, sparse_backward, steps, weight, alpha, d, inverse, beta)
+
+    return dense if steps.instance_class is DenseSteps else sparse
 
 
 @piece
@@ -232,9 +254,9 @@ def train_shard(first, last, m, offsets, weight, partial, allowed, packed, weigh
             odd[i] = 1
             continue
         value += weight[i] * (log_sum - known)
-        add_outer(n, m, width, alpha, e, weight[i], gradient.steps)
+        add_edges(n, m, width, alpha, e, weight[i], steps, gradient.steps)
         if partial[i]:
-            add_outer(n, m, width, alpha_2, clamped, -weight[i], gradient.steps)
+            add_edges(n, m, width, alpha_2, clamped, -weight[i], steps, gradient.steps)
             for y in range(n * width):
                 d[y] -= d_2[y]
         spread_sequence(token, n, packed, d, gradient)

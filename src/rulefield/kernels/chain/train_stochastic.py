@@ -11,7 +11,7 @@ import numpy as np
 
 from rulefield.kernels.chain.train import LOWEST_FACTOR, forbid_ends, keep_allowed, score_sequence, sum_sequence
 from rulefield.kernels.chain.train_rows import EIGHT, ONE, ZERO, spread_pairs
-from rulefield.kernels.chain.train_steps import StepFactors, add_outer
+from rulefield.kernels.chain.train_steps import DenseSteps, add_outer
 from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lanes import exp8, fill8, fma8, highest8, load8, max8, mul8, prefetch, store8
 
@@ -154,7 +154,7 @@ def walk_sequences(order, begin, m, offsets, weight, partial, allowed, gold, pac
     clamped = np.empty(size if allowed.shape[0] > 0 else ZERO)
     alpha_2, d_2 = np.empty(clamped.size), np.empty(clamped.size)
     forward, backward, pull = np.zeros(m * width), np.zeros(m * width), np.zeros(m * width)
-    steps = StepFactors(forward, backward)
+    steps = DenseSteps(forward, backward)
     loss = 0.0
     for position in range(begin, np.uint64(order.size)):
         i = order[position]

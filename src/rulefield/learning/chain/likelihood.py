@@ -13,9 +13,9 @@ from rulefield.exceptions import ClusterError, InputError, LabelError
 from rulefield.inference.sequences.exact import clamp, forward_backward
 from rulefield.interrupts import check, deferred
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
-from rulefield.kernels.chain.train_steps import StepFactors
+from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.kernels.quasi_newton import dot
-from rulefield.learning.chain.packing import expected_transitions, factors_of, pack, padded
+from rulefield.learning.chain.packing import TransitionFactors, pack, padded
 from rulefield.learning.fit_log import Callback, Ending, FitResult
 from rulefield.learning.lbfgs import minimize_owlqn
 from rulefield.models.chain import ChainModel
@@ -84,6 +84,7 @@ class ChainLikelihood:
         self.allowed = none if labels is None or labels.allowed is None else labels.allowed
         self._observed = self._observed_counts(sequences)
         self._given = self._given_scores(sequences)
+        self.factors = TransitionFactors(model)
         shard_tokens = self.offsets[self._bounds.astype(np.int64)]
         self.packing = pack(model.rows(sequences), model.pairs, shard_tokens, sequences.scores)
 
@@ -99,7 +100,7 @@ class ChainLikelihood:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``, which must be finite."""
-        steps = factors_of(self.model, theta)
+        steps = self.factors.steps(theta)
         value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed) - float(self._given.sum())
         if steps is None:
             odd, gradient = np.ones(len(self.weight), np.uint8), self._constant_gradient(theta)
@@ -156,7 +157,9 @@ class ChainLikelihood:
 
     # --- probability space ------------------------------------------------------------------------
 
-    def _in_probability_space(self, theta: np.ndarray, steps: StepFactors) -> tuple[float, np.ndarray, np.ndarray]:
+    def _in_probability_space(
+        self, theta: np.ndarray, steps: DenseSteps | SparseSteps
+    ) -> tuple[float, np.ndarray, np.ndarray]:
         """Sum of log partition functions, the sequences that are left to log space (uint8), and the gradient."""
         odd = np.zeros(len(self.weight), np.uint8)
         with self._work_spaces() as (work, shared):
@@ -172,7 +175,7 @@ class ChainLikelihood:
     def _summed(
         self,
         theta: np.ndarray,
-        steps: StepFactors,
+        steps: DenseSteps | SparseSteps,
         odd: np.ndarray,
         work: np.ndarray,
         shared: np.ndarray,
@@ -184,7 +187,7 @@ class ChainLikelihood:
             state=shared,
             n_shared=np.uint64(self.packing.n_shared),
             gap=np.uint64(0),
-            steps=np.zeros(model.n_labels * padded(model.n_labels)),
+            steps=np.zeros(self.factors.buffer_size),
             start=np.zeros(padded(model.n_labels)),
             end=np.zeros(padded(model.n_labels)),
         )
@@ -204,7 +207,7 @@ class ChainLikelihood:
         """Add expected counts to the gradient, each weight's to its place."""
         model, layout = self.model, self.model.layout
         layout.state(gradient)[:] += self.packing.state(sums.state)
-        layout.transition(gradient)[:] += expected_transitions(model, theta, sums.steps)
+        layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums.steps)
         layout.start(gradient)[:] += sums.start[model.start_label]
         layout.end(gradient)[:] += sums.end[model.end_label]
 
@@ -216,12 +219,14 @@ class ChainLikelihood:
             state=np.zeros(packing.n_shared + last - first) if into is None else into,
             n_shared=np.uint64(packing.n_shared),
             gap=np.uint64(first - packing.n_shared),
-            steps=np.zeros(self.model.n_labels * width),
+            steps=np.zeros(self.factors.buffer_size),
             start=np.zeros(width),
             end=np.zeros(width),
         )
 
-    def _part(self, shard: tuple[int, Gradient], weights: np.ndarray, ends: Ends, steps: StepFactors) -> "_Part":
+    def _part(
+        self, shard: tuple[int, Gradient], weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps
+    ) -> "_Part":
         """Work through a shard, given by its number and zeros for its counts: reads what is shared, adds to its own."""
         s, counts = shard
         odd = np.zeros(len(self.weight), np.uint8)
@@ -413,8 +418,13 @@ def fit_likelihood(
 
 
 def pays(likelihood: "ChainLikelihood | CorpusLikelihood") -> bool:
-    """Whether stochastic steps are worth their while on this data."""
-    return likelihood.labeled and likelihood.n_tokens * likelihood.model.n_labels >= LEAST_SCORES
+    """Whether stochastic steps are worth their while on this data.
+
+    Not where few of many transitions have weights: L-BFGS uses that, a stochastic step cannot.
+    """
+    model = likelihood.model
+    large = likelihood.n_tokens * model.n_labels >= LEAST_SCORES
+    return likelihood.labeled and large and not likelihood.factors.sparse
 
 
 def come_near(walk: "StochasticLikelihood | CorpusWalk") -> None:

@@ -30,7 +30,7 @@ from rulefield.kernels.chain.train import Packed
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.corpus import Corpus, MappedArrays, write_arrays
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.packing import Packing, taken
+from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import restricted
@@ -212,6 +212,7 @@ class PartLikelihood(ChainLikelihood):
         arrays = {name: file[f"packed.{name}"] for name in Packed._fields}
         packed = Packed(**arrays)._replace(value_step=np.uint64(arrays["value_step"][0]))  # type: ignore[arg-type]
         self.packing = Packing(packed, file["position"], file.metadata["n_shared"], file["own_from"])
+        self.factors = TransitionFactors(self.model)
         self._ids, self.index = file["ids"], file["index"]
 
     @contextmanager
@@ -289,6 +290,7 @@ class CorpusLikelihood:
         sample_weight: np.ndarray | None = None,
     ):
         self.corpus, self.model, self.scratch, self.executor, self.l2 = corpus, model, scratch, executor, float(l2)
+        self.factors = TransitionFactors(model)
         self._n_told = 0
         write_arrays(Path(scratch) / f"{MODEL}.safetensors", arrays_of(model), {}, lasting=False)
         ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])

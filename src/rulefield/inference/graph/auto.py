@@ -41,11 +41,6 @@ def is_small(state: GraphState) -> bool:
     return state.is_small
 
 
-def is_loose(state: GraphState) -> bool:
-    """Run if sweeps are cheap and see much."""
-    return state.is_small and not state.is_tight
-
-
 def is_tight(state: GraphState) -> bool:
     """Run if forbidden pairs or many labels rule."""
     return state.is_tight
@@ -77,14 +72,9 @@ def sweep_large(state: GraphState, share: float = 1.0) -> None:
     sweep(state, int(share * min(most, max(fewest, LARGE_ENTRIES // entries))), 0.0)
 
 
-def propose_labels(state: GraphState, entries: float = EASY_ENTRIES // 4) -> None:
-    """Improve the labeling among the likeliest labels, by elimination."""
-    propose(state.parts, state.search, entries)
-
-
 def improve_large(state: GraphState) -> None:
-    """Improve the labeling of a large graph."""
-    propose_labels(state, 4 * EASY_ENTRIES)
+    """Improve the labeling of a large graph: among the likeliest labels, and around nodes that are clear."""
+    propose(state.parts, state.search, 4 * EASY_ENTRIES)
     improve_around_clear_nodes(state)
 
 
@@ -135,9 +125,6 @@ class GraphStep:
 FIRST_STEPS = (
     GraphStep("trws", partial(sweep, rounds=12)),
     GraphStep("elimination", partial(eliminate_at_once, entries=EASY_ENTRIES), is_small),
-    GraphStep("trws", propose_labels, is_small),
-    GraphStep("trws", partial(sweep, rounds=20), is_loose),
-    GraphStep("elimination", partial(eliminate_at_once, entries=EASY_ENTRIES), is_loose),
 )
 """What every graph begins with."""
 
@@ -167,7 +154,6 @@ STEPS = (
     GraphStep("elimination", partial(eliminate_at_once, entries=PIECE_ENTRIES), is_tight),
     GraphStep("branch", branch_briefly, lambda state: not state.is_tight),
     GraphStep("trws", sweep),
-    GraphStep("trws", propose_labels),
     GraphStep("trws", plan_searches),
     GraphStep("elimination", partial(eliminate_as_planned, entries=PIECE_ENTRIES)),
     GraphStep("branch", partial(GraphState.branch, nodes=TURN_NODES), lambda state: state.soft is None),

@@ -1,6 +1,7 @@
 """What the Gaussian classifier and regressor share: parameters, what a field has learned, files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from numbers import Integral
 from typing import Any, ClassVar
@@ -54,8 +55,20 @@ def _is_cv(value: object) -> bool:
     return value is None or folds or hasattr(value, "split") or (isinstance(value, list | tuple) and len(value) > 0)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianCRFBase(SavedModel, BaseEstimator):
     """Parameters, learned weights and files of both Gaussian estimators."""
+
+    predictors: Predictors = None
+    graphs: GraphSpecs = None
+    mean: str = "auto"
+    cv: CrossValidation = None
+    l2: float = 1.0
+    max_iter: int | None = None
+    tol: float | None = None
+    n_jobs: int | None = None
+    random_state: RandomState = None
+    joint_predictors: bool = False
 
     _parameters: ClassVar[Table] = {
         "predictors": Requirement('None, "precomputed" or a list of estimators that is not empty', _is_predictors),
@@ -82,33 +95,8 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         "converged_",
         "stopped_because_",
     )
-    objective_: float
-    _field: FittedField
-
-    def __init__(
-        self,
-        *,
-        predictors: Predictors = None,
-        graphs: GraphSpecs = None,
-        mean: str = "auto",
-        cv: CrossValidation = None,
-        l2: float = 1.0,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-        joint_predictors: bool = False,
-    ):
-        self.predictors = predictors
-        self.graphs = graphs
-        self.mean = mean
-        self.cv = cv
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.joint_predictors = joint_predictors
+    objective_: float = field(init=False)
+    _field: FittedField = field(init=False)
 
     # --- what was learned -------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,9 +17,7 @@ from sklearn.utils import Tags
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.answers import LabelAnswers
 from rulefield.estimators.gaussian.base import (
-    CrossValidation,
     GaussianCRFBase,
-    Predictors,
     by_size,
     samples_by_size,
     weight_of_values,
@@ -69,6 +68,7 @@ PAPER_GRAPHS = ("chi2", "mutual_info", "overfit_correlation", "label_distance")
 PAPER_SHARE = 0.2  # of the instances, held out from the predictors for the field
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     r"""Join unstructured classifiers through a Gaussian field over graphs of outputs.
 
@@ -157,6 +157,12 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     True
     """
 
+    algorithm: str = "auto"
+    paper: bool = False
+    columns: Sequence[Sequence[int | str]] | None = None
+    rules: RulesLike | None = None
+    on_infeasible: str = "raise"
+
     _kind = "gaussian classifier"
     _parameters: ClassVar = {
         **GaussianCRFBase._parameters,
@@ -167,45 +173,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         "on_infeasible": ON_INFEASIBLE,
     }
     _saved = ("algorithm_", "_labels", *GaussianCRFBase._saved)
-    algorithm_: str
-    _labels: LabelCodes
-
-    def __init__(
-        self,
-        *,
-        predictors: Predictors = None,
-        graphs: GraphSpecs = None,
-        algorithm: str = "auto",
-        mean: str = "auto",
-        paper: bool = False,
-        cv: CrossValidation = None,
-        l2: float = 1.0,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-        joint_predictors: bool = False,
-        columns: Sequence[Sequence[int | str]] | None = None,
-        rules: RulesLike | None = None,
-        on_infeasible: str = "raise",
-    ):
-        super().__init__(
-            predictors=predictors,
-            graphs=graphs,
-            mean=mean,
-            cv=cv,
-            l2=l2,
-            max_iter=max_iter,
-            tol=tol,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            joint_predictors=joint_predictors,
-        )
-        self.algorithm = algorithm
-        self.paper = paper
-        self.columns = columns
-        self.rules = rules
-        self.on_infeasible = on_infeasible
+    algorithm_: str = field(init=False)
+    _labels: LabelCodes = field(init=False)
 
     # --- learning ---------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Multi-label classification as a small graph of labels, one for each sample."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -74,6 +75,7 @@ INNER = "field."
 """Beginning of the names of the inner model's arrays in a file."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     """Multi-label classifier: one binary node for each label, edges between labels that depend on each other.
 
@@ -131,6 +133,16 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     [[0, 1], [0, 1], [1, 0], [1, 0]]
     """
 
+    structure: str | Sequence[Sequence[int]] | np.ndarray = "auto"
+    algorithm: str = "likelihood"
+    l2: float | str = "auto"
+    predictors: Sequence[Any] | str | None = "auto"
+    rules: Rules = None
+    on_infeasible: str = "raise"
+    max_iter: int | None = None
+    tol: float | None = None
+    n_jobs: int | None = None
+
     _kind = "MultiLabelCRF"
     _given_to_load = ("predictors",)
     _saved = (
@@ -148,15 +160,15 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         "_score_scale",
         "_fitted_scores",
     )
-    n_features_in_: int
-    crf_: GraphCRF
-    l2_: float
-    edges_: np.ndarray
-    _multilabel: bool
-    _class_list: list[np.ndarray]
-    _scaler: StandardScaler | None
-    _score_scale: np.ndarray | None
-    _fitted_scores: FittedScores | None
+    n_features_in_: int = field(init=False)
+    crf_: GraphCRF = field(init=False)
+    l2_: float = field(init=False)
+    edges_: np.ndarray = field(init=False)
+    _multilabel: bool = field(init=False)
+    _class_list: list[np.ndarray] = field(init=False)
+    _scaler: StandardScaler | None = field(init=False)
+    _score_scale: np.ndarray | None = field(init=False)
+    _fitted_scores: FittedScores | None = field(init=False)
     _parameters: ClassVar = {
         "structure": either(
             one_of("auto", "tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)
@@ -170,29 +182,6 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         "tol": optional(number()),
         "n_jobs": N_JOBS,
     }
-
-    def __init__(
-        self,
-        *,
-        structure: str | Sequence[Sequence[int]] | np.ndarray = "auto",
-        algorithm: str = "likelihood",
-        l2: float | str = "auto",
-        predictors: Sequence[Any] | str | None = "auto",
-        rules: Rules = None,
-        on_infeasible: str = "raise",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_jobs: int | None = None,
-    ):
-        self.structure = structure
-        self.algorithm = algorithm
-        self.l2 = l2
-        self.predictors = predictors
-        self.rules = rules
-        self.on_infeasible = on_infeasible
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
 
     # --- learning ---------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.neural_network import MLPRegressor
 
 from rulefield.exceptions import InputError
 
+Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
+
 
 def _columns(Y: Any) -> np.ndarray:
     Y = np.asarray(Y, dtype=float)
@@ -19,18 +22,14 @@ def _columns(Y: Any) -> np.ndarray:
     return Y
 
 
-Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
-
-
-def _pairwise(Y: np.ndarray, measure: Measure, weight: np.ndarray | None) -> np.ndarray:
+def _pairwise(Y: Any, measure: Measure, weight: np.ndarray | None) -> np.ndarray:
     """Measure each pair of columns on the rows where both are known, by the rows' weights; 0 on the diagonal."""
-    n = Y.shape[1]
-    out = np.zeros((n, n))
+    Y = _columns(Y)
+    out = np.zeros((Y.shape[1], Y.shape[1]))
     rows = np.ones(len(Y)) if weight is None else weight
-    for i in range(n):
-        for j in range(i):
-            both = ~np.isnan(Y[:, i]) & ~np.isnan(Y[:, j]) & (rows > 0)
-            out[i, j] = out[j, i] = measure(Y[both, i], Y[both, j], rows[both]) if both.sum() > 1 else 0.0
+    for i, j in combinations(range(Y.shape[1]), 2):
+        both = ~np.isnan(Y[:, i]) & ~np.isnan(Y[:, j]) & (rows > 0)
+        out[i, j] = out[j, i] = measure(Y[both, j], Y[both, i], rows[both]) if both.sum() > 1 else 0.0
     return out
 
 
@@ -51,7 +50,7 @@ def mutual_info(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
         used = table > 0
         return max(0.0, float((table[used] * np.log(table[used] / free[used])).sum()))
 
-    return _pairwise(_columns(Y), measure, weight)
+    return _pairwise(Y, measure, weight)
 
 
 def chi2(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
@@ -61,7 +60,7 @@ def chi2(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
         table, free = _contingency(a, b, w)
         return float(((table - free) ** 2 / free).sum())
 
-    return _pairwise(_columns(Y), measure, weight)
+    return _pairwise(Y, measure, weight)
 
 
 def correlation(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
@@ -72,15 +71,12 @@ def correlation(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
         size = np.sqrt((w @ a**2) * (w @ b**2))
         return float((w * a) @ b / size) if size > 0 else 0.0
 
-    return _pairwise(_columns(Y), measure, weight)
+    return _pairwise(Y, measure, weight)
 
 
 def label_distance(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """exp(-d² / median d²), d² the mean squared difference of two columns of labels."""
-    return _closeness(_pairwise(_columns(Y), lambda a, b, w: float(np.average((a - b) ** 2, weights=w)), weight))
-
-
-def _closeness(square: np.ndarray) -> np.ndarray:
+    square = _pairwise(Y, lambda a, b, w: float(np.average((a - b) ** 2, weights=w)), weight)
     off = ~np.eye(len(square), dtype=bool)
     middle = np.median(square[off]) if off.any() else 1.0
     return np.where(off, np.exp(-square / (middle if middle > 0 else 1.0)), 0.0)
@@ -145,16 +141,11 @@ def check_similarity(matrix: Any, name: str) -> Any:
         raise InputError(
             f"{name} is not symmetric: it differs from its transpose by {difference:.3g}; use (S + S.T) / 2."
         )
-    return _without_diagonal(matrix)
-
-
-def _without_diagonal(matrix: Any) -> Any:
-    if scipy.sparse.issparse(matrix):
-        entries = matrix.tocoo()
-        kept = (entries.coords[0] != entries.coords[1]) & (entries.data != 0)
-        i, j = entries.coords[0][kept], entries.coords[1][kept]
-        return scipy.sparse.csr_array((entries.data[kept], (i, j)), shape=matrix.shape)
-    return matrix - np.diag(np.diagonal(matrix))
+    if not scipy.sparse.issparse(matrix):
+        return matrix - np.diag(np.diagonal(matrix))
+    off = scipy.sparse.csr_array(matrix - scipy.sparse.diags_array(matrix.diagonal()))
+    off.eliminate_zeros()
+    return off
 
 
 def laplacian(similarity: Any) -> Any:

@@ -40,15 +40,16 @@ class DenseCoupling:
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Apply A^-1 to ``right``, (n_instances, n) or (n_instances, n_fields, n); same shape."""
-        if self.each:
-            return (right[..., None, :] @ _like(self.inverse, right))[..., 0, :]
-        return right @ self.inverse
+        return self._times(self.inverse, right)
 
     def apply(self, right: np.ndarray) -> np.ndarray:
         """Apply A to ``right``; shapes as in :meth:`solve`."""
-        if self.each:
-            return (right[..., None, :] @ _like(self.matrix, right))[..., 0, :]
-        return right @ self.matrix
+        return self._times(self.matrix, right)
+
+    def _times(self, matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if not self.each:
+            return right @ matrix
+        return (right[..., None, :] @ (matrix[:, None] if right.ndim == 3 else matrix))[..., 0, :]
 
     def sum_of_outer(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Sum of left_j right_j' over the instances that share a matrix, (..., n) both; the shape of A."""
@@ -97,11 +98,6 @@ class SparseCoupling:
 
 
 Coupling = DenseCoupling | SparseCoupling
-
-
-def _like(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Give one matrix per instance a field axis where ``right`` has one."""
-    return matrices[:, None] if right.ndim == 3 else matrices
 
 
 def conjugate_gradient(matrix: Any, right: np.ndarray) -> np.ndarray:

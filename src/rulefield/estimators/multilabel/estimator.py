@@ -235,13 +235,13 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             kept, rest = held_out_part(len(graphs))
             known = [graphs[i] for i in kept], [labels[i] for i in kept], weight[kept]
             held, allowed = [graphs[i] for i in rest], self._allowed(targets[rest], len(rest))
-            best, before = -np.inf, None
+            best = -np.inf
+            result: FitResult | None = None
             for choice in L2_CHOICES:
                 field = self._new_field(choice, CHOICE_TOL)
-                result = field._learn(*known, start=before)
+                result = field._learn(*known, start=None if result is None else result.theta)
                 if result.interrupted:
                     return field, result
-                before = result.theta
                 likelihood = float(weight[rest] @ self._log_joint(self._decoder([], field), held, allowed))
                 if likelihood <= best:
                     break
@@ -357,16 +357,13 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
 
     def _log_joint(self, decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> np.ndarray:
         """Log-probability of the label vectors that are allowed, for each sample."""
-        return self._log_sums(decoder, graphs, allowed) - self._log_sums(decoder, graphs, None)
-
-    def _log_sums(self, decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> np.ndarray:
-        """Log-partition value of every sample."""
-        if (sums := self._sums(decoder, graphs, allowed)) is None:
+        held, every = self._sums(decoder, graphs, allowed), self._sums(decoder, graphs, None)
+        if held is None or every is None:
             raise InputError(
                 f"joint probabilities are exact sums, too large for {len(self._class_list)} labels joined so densely; "
                 'use structure="tree".'
             )
-        return np.concatenate([one.values for one in sums])
+        return np.concatenate([one.values for one in held]) - np.concatenate([one.values for one in every])
 
     @staticmethod
     def _sums(decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> list[Sums] | None:

@@ -12,7 +12,6 @@ from rulefield.exceptions import InputError
 from rulefield.kernels.gaussian.factors import (
     ldl_numeric,
     ldl_symbolic,
-    locate_entries,
     selected_inverse_kernel,
     solve_lower,
     solve_upper,
@@ -125,11 +124,12 @@ class SparseFactor:
         a = self.analysis
         z_values, z_diagonal = np.empty_like(self.values), np.empty_like(self.diagonal)
         selected_inverse_kernel(a.l_pointer, self.rows, self.values, self.diagonal, z_values, z_diagonal)
-        position = np.empty(len(a.rows), np.int64)
-        locate_entries(a.l_pointer, self.rows, a.pointer, a.rows, position)
-        column = np.repeat(np.arange(len(self.diagonal)), np.diff(a.pointer))
-        off = position >= 0
-        values = np.where(off, z_values[np.where(off, position, 0)] if len(z_values) else 0.0, z_diagonal[column])
+        n = len(self.diagonal)
+        column = np.repeat(np.arange(n), np.diff(a.pointer))
+        off = a.rows < column
+        below = np.repeat(np.arange(n), np.diff(a.l_pointer)) * n + self.rows  # places of L's entries, which ascend
+        values = z_diagonal[column]
+        values[off] = z_values[np.searchsorted(below, a.rows[off] * n + column[off])]
         i, j = a.order[a.rows], a.order[column]
         shape = self.source.shape
         full = scipy.sparse.coo_array(

@@ -139,25 +139,6 @@ def selected_inverse_kernel(l_pointer, l_rows, l_values, diagonal, z_values, z_d
 
 
 @kernel
-def locate_entries(l_pointer, l_rows, pointer, rows, position):
-    """Fill ``position``: where entry (i, k), i <= k, of the upper triangle stands in L (-1 on the diagonal)."""
-    n = l_pointer.shape[0] - 1
-    for k in range(n):
-        for p in range(pointer[k], pointer[k + 1]):
-            i = rows[p]
-            position[p] = -1
-            if i < k:
-                low, high = l_pointer[i], l_pointer[i + 1] - 1  # rows of a column of L ascend
-                while low < high:
-                    middle = (low + high) // 2
-                    if l_rows[middle] < k:
-                        low = middle + 1
-                    else:
-                        high = middle
-                position[p] = low
-
-
-@kernel
 def solve_upper(l_pointer, l_rows, l_values, x):
     """Solve L' x = x in place, x (n, n_columns)."""
     for j in range(x.shape[0] - 1, -1, -1):

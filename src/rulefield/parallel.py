@@ -75,11 +75,6 @@ class Threads:
     """The executor of one machine: kernels release the GIL. Threads start with the first work for two.
 
     ``apart``: whether tasks and answers are sent to other processes.
-
-    Parameters
-    ----------
-    n_jobs : int, optional
-        See :func:`n_threads`.
     """
 
     apart = False
@@ -135,10 +130,6 @@ class Workers:
 
     Nothing is scattered or pinned, so a task whose worker is lost is done again by another one. Functions must be those of a
     module, and items small.
-
-    Parameters
-    ----------
-    client : distributed.Client
     """
 
     apart = True

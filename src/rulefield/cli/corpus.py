@@ -33,19 +33,9 @@ def progress(quiet: bool) -> int:
 
 @dataclass(frozen=True)
 class FileContents:
-    """What a file holds.
+    """What a file holds: tokens as a model is given them (strings, tuples of columns, or features), and labels.
 
-    Parameters
-    ----------
-    tokens : list of sequences
-        What a model is given: strings, tuples of columns, or features.
-    labels : list of label sequences, or None
-    records : list
-        The file's own rows (columns) or objects (JSON lines), to be written back with more in them.
-    form : str
-        "columns" or "jsonl".
-    separator : str
-        Between columns, when they are written back.
+    ``records`` are the file's own rows of columns or objects of JSON lines (``form``), to be written back with more in them.
     """
 
     tokens: list[Any]
@@ -69,16 +59,7 @@ def read_corpus(
 ) -> FileContents:
     """Read a file, or standard input where ``path`` is ``-``.
 
-    Parameters
-    ----------
-    path : str
-    form : str
-        "auto", "columns" or "jsonl".
-    labeled : bool
-        Whether labels are needed: the last column, or the key ``labels``.
-    unknown : str, optional
-        Label that means "not known".
-    encoding : str
+    ``labeled`` asks for labels: the last column, or the key ``labels``; ``unknown`` is the label that means "not known".
     """
     source = Source(path, encoding)
     read = _read_jsonl if form_of(path, form) == "jsonl" else _read_columns

@@ -31,13 +31,7 @@ QUICK_TOLERANCE = 1e-3
 class Answers(ABC, Generic[Problem]):
     """Answers of one fitted model under one list of rules.
 
-    Parameters
-    ----------
-    compiler : RuleCompiler
-    relax : bool
-        If no labeling obeys the hard rules, break them as little as possible; otherwise raise, naming rules that clash.
-    n_jobs : int
-        Threads.
+    If no labeling obeys the hard rules, ``relax`` breaks them as little as possible; otherwise rules that clash are named.
     """
 
     what: ClassVar[str] = "labeling"

@@ -64,18 +64,11 @@ SEQUENCE_PARAMETERS: Table = {
 
 @dataclass(eq=False)
 class Batch:
-    """Sequences of one call.
+    """Sequences of one call: ``rows`` as the user gave them, ``data`` as the family encodes them.
 
-    Parameters
-    ----------
-    rows : list or Sequences
-        As the user gave them.
-    data : Sequences, or what a family encodes to
-        With an attribute ``sequences`` if it is more than feature rows.
-    allowed : optional
-        Labels that are possible, in the family's form; None if all are.
-    potentials : list, optional
-        Of each sequence, where a family makes those of all together.
+    ``data`` has an attribute ``sequences`` if it is more than feature rows; ``allowed`` are the labels that are
+    possible, in the family's form (None: all); ``potentials`` those of each sequence, if a family makes them all
+    together.
     """
 
     rows: Any

@@ -42,11 +42,6 @@ class ProgressLine:
 
     A bar appears on a terminal's standard error after two seconds if ``show`` is true, and goes when the fit ends. Every
     record is also logged (``rulefield.fit``, level DEBUG; how the fit went at INFO).
-
-    Parameters
-    ----------
-    title : str
-    show : bool
     """
 
     def __init__(self, title: str, show: bool):

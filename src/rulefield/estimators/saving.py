@@ -83,14 +83,9 @@ class Missing:
 
 
 class Packer:
-    """Turns values into JSON; arrays go to ``arrays``.
+    """Turns values into JSON; arrays go to ``arrays``; errors name the ``owner``.
 
-    Parameters
-    ----------
-    owner : str
-        Who is saved, for errors.
-    lenient : bool
-        Whether predictors that a file cannot hold are named (:class:`Missing` comes back) instead of refused.
+    If ``lenient``, predictors that a file cannot hold are named (:class:`Missing` comes back) instead of refused.
     """
 
     def __init__(self, owner: str, lenient: bool = False):

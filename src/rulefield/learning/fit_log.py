@@ -93,18 +93,8 @@ Callback = Callable[[FitRecord, np.ndarray], bool | None]
 class FitResult:
     """The best theta found, and how the search ended.
 
-    Parameters
-    ----------
-    theta : ndarray of float64
-    objective : float
-        At ``theta``.
-    ending : Ending
-        ``converged``: a stopping rule was met; ``limit``: iterations ran out; ``stopped``: the callback said so;
-        ``interrupted``: Ctrl-C; ``stuck``: no step lowers the objective any more (rounding); ``lost``: the cluster that
-        did the work was lost.
-    message : str
-        One sentence.
-    log : tuple of FitRecord
+    ``converged``: a stopping rule was met; ``limit``: iterations ran out; ``stopped``: the callback said so; ``interrupted``:
+    Ctrl-C; ``stuck``: no step lowers the objective any more (rounding); ``lost``: the cluster that did the work was lost.
     """
 
     theta: np.ndarray
@@ -138,16 +128,10 @@ class FitResult:
 class StoppingRule:
     """Watches a fit: keeps its log, calls the callback, says when and why to stop.
 
-    Parameters
-    ----------
-    max_iter : int
-    tol : float
-        Stop where the objective has fallen by at most this share of itself over the last ``PERIOD`` iterations, or
-        where the gap proves that it cannot fall by more.
-    gtol : float
-        Stop where the norm of the gradient is at most this share of max(1, norm of theta).
-    callback : callable, optional
-        Called as ``callback(record, theta)`` after every iteration; a true answer stops the search.
+    A fit stops if the objective has fallen by at most the share ``tol`` of itself over the last ``PERIOD``
+    iterations, if the gap proves that it cannot fall by more, or if the norm of the gradient is at most the share
+    ``gtol`` of max(1, norm of theta). ``callback(record, theta)`` is called after every iteration; a true answer
+    stops the search.
     """
 
     max_iter: int
@@ -199,16 +183,7 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass of a learner over the data found.
-
-    Parameters
-    ----------
-    objective : float
-    gap : float or None
-        See :class:`FitRecord`.
-    done : str
-        A sentence where another pass would change nothing.
-    """
+    """What one pass of a learner over the data found; ``done`` is a sentence if another pass would change nothing."""
 
     objective: float
     gap: float | None = None

@@ -242,12 +242,8 @@ class ChainModel:
     ) -> None:
         """Add ``scale`` x the expected features of sequence ``i`` to ``gradient`` (size,), in place.
 
-        Parameters
-        ----------
-        node : ndarray, shape (n, n_labels)
-            Derivative of a value by the potentials of each token: marginals, say.
-        edge : ndarray, shape (n - 1, n_labels, n_labels), or None
-            The same for each step; None if there is no step.
+        ``node`` (n, n_labels) and ``edge`` (n - 1, n_labels, n_labels) are derivatives of a value by the potentials:
+        marginals, say.
         """
         layout = self.layout
         self.pairs.add_gradient(self.rows(sequences, i), scale * node, layout.state(gradient))

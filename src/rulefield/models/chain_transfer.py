@@ -15,13 +15,7 @@ def transfer(
 ) -> np.ndarray:
     """Weights of ``old`` at their places in ``new``; weights that ``old`` did not have are 0.
 
-    Parameters
-    ----------
-    theta : ndarray of float64, shape (old.size,)
-    feature : ndarray of int, shape (old.n_features,)
-        Number of each old feature in ``new``; -1 where it is gone.
-    label : ndarray of int, shape (old.n_labels,)
-        Number of each old label in ``new``; -1 where it is gone.
+    ``feature`` and ``label`` are the numbers of each old feature and label in ``new``; -1 if it is gone.
     """
     moved = new.zeros()
     bounds_old, bounds_new = old.layout.bounds, new.layout.bounds

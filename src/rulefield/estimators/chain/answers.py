@@ -64,15 +64,6 @@ class ChainAnswers(Answers[ChainProblem]):
     Sequences go through the plain chain first, then those whose labels break rules through the first levels of ``auto``
     together. What Python does for one sequence costs more than most of them do, and threads take turns at it. So nothing of
     this is done sequence by sequence, except compiling rules that read tokens.
-
-    Parameters
-    ----------
-    source : ChainDecoder, or another source of scores
-    labels : list of labels, in the model's order
-    scheme : label scheme
-    rules : list of rules
-    relax : bool
-    n_jobs : int
     """
 
     whole_tolerance = QUICK_TOLERANCE

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from json.encoder import encode_basestring_ascii as _quoted
 from math import isfinite
@@ -31,42 +32,26 @@ class ParsedSpan(NamedTuple):
 _span = partial(tuple.__new__, ParsedSpan)
 
 
+@dataclass(eq=False)
 class Readings:
     """What a parser says of some texts, as columns; a :class:`Parse` is one row.
 
-    Parameters
-    ----------
-    texts : list of str
-    pointer : ndarray of int64, shape (n_texts + 1,)
-        Spans ``pointer[i] : pointer[i + 1]`` belong to text i, in order of their start.
-    spans : tuple of ndarray of int, each of shape (n_spans,)
-        Start and end of each span, in characters, and the place of its label in ``labels``.
-    labels : list of str
-    chance : ndarray of float64 or list, shape (n_spans,), or None
-        Probability of each span.
-    probability : list of float or None
-        Of each text's labeling.
-    broken : list of tuples of BrokenRule, or None for none at all
-    status : list of str, or None where all are ``optimal``
-    more : callable, optional
-        ``more(i, k)`` returns the k best parses of text i.
+    Spans ``pointer[i] : pointer[i + 1]`` belong to text i, in order of their start: start and end in characters, and
+    the place of the label in ``labels``. ``chance`` is the probability of each span, ``probability`` that of each
+    text's labeling and ``error`` how far it may be off. ``broken`` and ``status`` are None if nothing is broken and
+    all are ``optimal``; ``more(i, k)`` returns the k best parses of text i.
     """
 
-    def __init__(
-        self,
-        texts: list[str],
-        pointer: np.ndarray,
-        spans: tuple[np.ndarray, np.ndarray, np.ndarray],
-        labels: list[str],
-        chance: Any,
-        probability: list[float | None],
-        broken: list[tuple[BrokenRule, ...]] | None = None,
-        status: list[str] | None = None,
-        more: Callable[[int, int], "list[Parse]"] | None = None,
-    ):
-        self.texts, self.pointer, self.spans, self.labels, self.chance = texts, pointer, spans, labels, chance
-        self.probability, self.broken, self.status, self.more = probability, broken, status, more
-        self.error: list[float] | None = None
+    texts: list[str]
+    pointer: np.ndarray
+    spans: tuple[np.ndarray, np.ndarray, np.ndarray]
+    labels: list[str]
+    chance: Any
+    probability: list[float | None]
+    broken: list[tuple[BrokenRule, ...]] | None = None
+    status: list[str] | None = None
+    more: Callable[[int, int], "list[Parse]"] | None = None
+    error: list[float] | None = None
 
     @cached_property
     def columns(self) -> tuple[list[Any], ...]:

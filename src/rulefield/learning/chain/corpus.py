@@ -139,17 +139,7 @@ class Description(TypedDict):
 
 @dataclass(frozen=True)
 class EncodedPart:
-    """A part of a corpus in memory.
-
-    Parameters
-    ----------
-    sequences : Sequences
-        Over the features that occur in the part, numbered by themselves.
-    labels : Labels
-        By the corpus's classes.
-    columns : ndarray of int32, shape (n_features of the part,)
-        Number of each of the part's features in the corpus.
-    """
+    """A part of a corpus in memory: features numbered by themselves (``columns``: in the corpus), labels by its classes."""
 
     sequences: Sequences
     labels: Labels
@@ -157,18 +147,7 @@ class EncodedPart:
 
 
 class Corpus:
-    """Encoded sequences and labels in a folder; :func:`rulefield.write_corpus` makes it.
-
-    Parameters
-    ----------
-    folder : path
-
-    Attributes
-    ----------
-    classes : list
-        Labels, sorted.
-    n_sequences, n_tokens, n_features : int
-    """
+    """Encoded sequences and labels in a folder; :func:`rulefield.write_corpus` makes it."""
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)

@@ -46,16 +46,8 @@ def taken(source: np.ndarray, places: np.ndarray) -> np.ndarray:
 class Packing:
     """Packed features, and how the work space maps to the state weights.
 
-    Parameters
-    ----------
-    packed : Packed
-    position : ndarray of uint32, shape (n_pairs,)
-        Place of each state weight in the work space; ``n_work`` (a spare place) for weights that the data never
-        touches.
-    n_shared : int
-        Places that shards share (they come first).
-    own_from : ndarray of uint64, shape (n_shards + 1,)
-        First place of each shard's own, and the number of all places.
+    ``position`` is the place of each state weight in the work space, ``n_work`` (a spare place) if the data never touches it.
+    Shards share the first ``n_shared`` places; ``own_from`` are the first places of each shard's own, and the number of all.
     """
 
     packed: Packed

@@ -264,19 +264,8 @@ def scratch_folder(folder: Path) -> Iterator[str]:
 class CorpusLikelihood:
     r"""Negative log-likelihood of a corpus plus (l2 / 2) |theta|^2, as :class:`ChainLikelihood` of data in memory.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    model : ChainModel
-    scratch : str
-        A folder for the packed parts (about 270 bytes per token); every worker must see it.
-    executor : Threads or Workers
-    l2 : float
-    sample_weight : ndarray of float64, shape (n_sequences,), optional
-
-    Notes
-    -----
-    Memory: theta, its gradient, and the parts in work. A part sends and receives the weights of its own features.
+    ``scratch`` is a folder for the packed parts (about 270 bytes per token), which every worker must see. In memory
+    are theta, its gradient, and the parts in work. A part sends and receives the weights of its own features.
     """
 
     def __init__(
@@ -360,18 +349,7 @@ class CorpusWalk:
 
     One part at a time, wherever it is: walking through several at once and taking the mean of their weights is much
     worse for the same work, so several workers would not make it faster. Deterministic for a seed.
-
-    Parameters
-    ----------
-    likelihood : CorpusLikelihood
-    seed : int
-
-    Attributes
-    ----------
-    theta : ndarray of float64, shape (size,)
-        The weights learned so far.
-    objective : float
-        As met in the last whole epoch.
+    ``objective`` is that met in the last whole epoch.
     """
 
     def __init__(self, likelihood: CorpusLikelihood, seed: int):

@@ -37,17 +37,8 @@ class StochasticLikelihood:
     order in every epoch. Deterministic for a seed. An epoch costs about as much as an evaluation of the likelihood:
     the decay of weights that a sequence does not touch is one multiplication.
 
-    Parameters
-    ----------
-    start : ndarray of float64, shape (model.size,), optional
-        Where theta begins; zeros by default.
-    stream : Stream, optional
-        Where the parts before this one ended.
-
-    Attributes
-    ----------
-    objective : float
-        As met in the last whole epoch.
+    ``start`` is where theta begins (zeros by default), ``stream`` where the parts before this one ended;
+    ``objective`` is that met in the last whole epoch.
 
     References
     ----------

@@ -37,11 +37,6 @@ class LabelTable:
     Without a scheme a label is still a path (``authors/person``), and a segment of one of its components is a
     maximal run of tokens that agree on the path down to it; with flat labels, a maximal run of one label.
     Under a scheme ``O`` lies in no segment, but a rule may refer to it: its segments are maximal runs of ``O``.
-
-    Parameters
-    ----------
-    labels : sequence of str, length m
-    scheme : str or None
     """
 
     def __init__(self, labels: Sequence[str], scheme: str | None):
@@ -122,10 +117,6 @@ class CutLabels(LabelTable):
     """Labels of segments that have no scheme: label i where a segment begins (i < m), label m + i where it goes on.
 
     So two neighboring segments of one label stay two. Levels above the last name of a path are runs, as without cuts.
-
-    Parameters
-    ----------
-    labels : sequence of str, length m
     """
 
     def __init__(self, labels: Sequence[str]):

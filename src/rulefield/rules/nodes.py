@@ -278,7 +278,10 @@ def _at_each_node(expression: ForEach, graph: TypedGraph) -> Iterator[Expression
 
 def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     if isinstance(expression, Is):
-        return _grounded_one(expression, graph, at)
+        if expression.is_many:
+            how = "any_of(...), all_of(...), at_most(1, ...)"
+            raise RuleError(f"{expression!r} stands for many nodes; say how many: {how}.")
+        return next(_spread((expression,), graph, at))
     if isinstance(expression, Along):
         raise RuleError(f"{expression!r} stands by itself; it cannot be a part of another rule.")
     if isinstance(expression, ForEach):
@@ -296,22 +299,9 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     )
 
 
-def _grounded_one(statement: Is, graph: TypedGraph, at: At) -> Is:
-    if statement.is_many:
-        raise RuleError(
-            f"{statement!r} stands for many nodes; say how many: any_of(...), all_of(...), at_most(1, ...)."
-        )
-    if isinstance(statement.subject, Node):
-        _check_number(graph, statement.subject)
-        return statement
-    if at is None:
-        raise RuleError("this() has a meaning only inside for_each(type, ...).")
-    return Is(Node(*at), statement.wanted)
-
-
 def _spread(parts: Iterable[Expression], graph: TypedGraph, at: At) -> Iterator[Expression]:
     for part in parts:
-        if isinstance(part, Is) and part.is_many:
+        if isinstance(part, Is):
             type_name, members = members_of(part.subject, graph, at)
             yield from (Is(Node(type_name, int(k)), part.wanted) for k in members)
         else:
@@ -333,7 +323,13 @@ def members_of(subject: Subject, graph: TypedGraph, at: At) -> tuple[str, np.nda
     """Type and numbers of the nodes that a subject stands for."""
     if isinstance(subject, Nodes):
         return subject.type_name, np.arange(count_nodes(graph, subject.type_name))
-    assert isinstance(subject, Related)
+    if isinstance(subject, Node):
+        _check_number(graph, subject)
+        return subject.type_name, np.array([subject.number])
+    if not isinstance(subject, Related):
+        if at is None:
+            raise RuleError("this() has a meaning only inside for_each(type, ...).")
+        return at[0], np.array([at[1]])
     source, target, pairs = relation_of(graph, subject.relation)
     begin = subject.of or (None if at is None else Node(*at))
     if begin is None:

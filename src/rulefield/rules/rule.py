@@ -26,17 +26,9 @@ LARGEST_WEIGHT = 1e100
 class Rule:
     """A statement about labelings that must hold (hard) or should (soft).
 
-    Users write rules with the functions of :mod:`rulefield.rules` and never need this class.
-
-    Parameters
-    ----------
-    body : Expression
-    weight : float, "learn" or "auto"
-        What a unit of violation costs; ``inf`` if the rule is hard; ``"learn"`` until it is learned; ``"auto"`` until
-        its residual price is found: what breaking it should cost beyond what a model knows by itself.
-    per : {"unit", "once"}
-        Pay the weight for each unit of violation, or once.
-    name : str or None
+    Users write rules with the functions of :mod:`rulefield.rules` and never need this class. The weight is what a unit of
+    violation costs (``per="once"``: what any violation costs): ``inf`` if the rule is hard; ``"learn"`` until it is learned;
+    ``"auto"`` until its residual price is found: what breaking it should cost beyond what a model knows by itself.
     """
 
     body: Expression
@@ -110,17 +102,15 @@ class Rule:
         """Return what an amount of violation costs."""
         if self.is_open:
             raise RuleError(f"{self.still_open()}; fit a RuledCRF, or give a number.")
-        if amount <= 0:
-            return 0.0
-        return float(self.weight) * (1.0 if self.per == "once" else amount)
+        units = 1.0 if self.per == "once" else amount
+        return float(self.weight) * units if amount > 0 else 0.0
 
     def __repr__(self) -> str:
         text = self.text
-        if _is_comparison(self.body) and (self.name or not self.is_hard):
+        if getattr(self.body, "is_comparison", False) and (self.name or not self.is_hard):
             text = f"({text})"
         if not self.is_hard:
-            weight = repr(self.weight) if isinstance(self.weight, str) else f"{self.weight!r}"
-            text += f".soft({weight})" if self.per == "unit" else f'.soft({weight}, per="once")'
+            text += f".soft({self.weight!r})" if self.per == "unit" else f'.soft({self.weight!r}, per="once")'
         return text if self.name is None else f"{text}.named({self.name!r})"
 
     def __bool__(self) -> bool:
@@ -163,10 +153,6 @@ def as_rules(rules: "Iterable[Rule] | Rule | None") -> tuple[Rule, ...]:
 def _is_price(weight: object) -> bool:
     number = isinstance(weight, int | float | np.floating | np.integer) and not isinstance(weight, bool)
     return number and 0 <= weight <= LARGEST_WEIGHT  # type: ignore[operator]
-
-
-def _is_comparison(body: Expression) -> bool:
-    return getattr(body, "is_comparison", False)
 
 
 def body_of(rule: object, where: str) -> Expression:

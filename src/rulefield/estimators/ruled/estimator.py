@@ -201,7 +201,10 @@ class RuledCRF(SequenceEstimator):
         if done.interrupted:
             return self._without_learning(base)
         folds = divide(len(done.examples), seed_of_fit(self.random_state))
-        candidates = self._candidates(done, folds)
+        if isinstance(self.rules, str):
+            candidates = find_candidates(done, self.rules, folds)
+        else:
+            candidates = Candidates.written(rule_list(self.rules), folds)
         weighed = weigh(candidates, done, folds, PathSettings(l2=self.l2, most=self.max_rules))
         self.estimator_, self.rules_, self.report_ = base, weighed.rules, weighed.report
         self.n_candidates_, self.n_kept_ = int(candidates.groups[0].sum()), weighed.n_kept
@@ -244,11 +247,6 @@ class RuledCRF(SequenceEstimator):
             return done
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
             return cross_fit(crf, X, y, int(cv), seed_of_fit(self.random_state))
-
-    def _candidates(self, held: CrossFitted, folds: Parts) -> Candidates:
-        if isinstance(self.rules, str):
-            return find_candidates(held, self.rules, folds)
-        return Candidates.written(rule_list(self.rules), folds)
 
     def _choose_tau(self, done: CrossFitted, candidates: Candidates, weighed: Weighed, folds: Parts) -> None:
         """Choose tau, and judge what the second stage brings, on lists of likely labelings."""

@@ -18,6 +18,7 @@ from rulefield.inference.sequences.exact import log_partition
 from rulefield.inference.sequences.sums import Chances
 from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.residual import in_errors
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules.finding.observed import Parts
@@ -110,9 +111,8 @@ class TauChoice:
     def best(self, members: np.ndarray | slice = slice(None)) -> int:
         """Return the number of the tau that some sequences ask for."""
         right = self._right[:, members]
-        behind = right[int(np.argmax(right.sum(axis=1)))] - right
-        clearly = (behind.sum(axis=1) > 0) & (behind.sum(axis=1) ** 2 > (behind**2).sum(axis=1))
-        return int(np.argmin(clearly))
+        best = right[int(np.argmax(right.sum(axis=1)))]
+        return next(k for k, row in enumerate(right) if in_errors(best - row) <= 1)
 
     def gains(self, table: SegmentTable, folds: Parts) -> list[Gain]:
         """Judge what the second stage brings to each part, by the tau that the others ask for."""

@@ -23,7 +23,6 @@ from rulefield.learning.rule_weights.path import (
 )
 from rulefield.learning.rule_weights.residual import (
     broken_shares,
-    clearly_better,
     expected_broken,
     in_errors,
     shares_in,
@@ -82,7 +81,7 @@ class FoldGains:
         """
         if not self.gains:
             return False
-        if clearly_better(-self.tokens):
+        if in_errors(-self.tokens) > 1:
             return True
         proved = in_errors(self.tokens) + in_errors(self.likelier) > PROVED
         return found and (not proved or negligible(self.gains, self.n_wrong))

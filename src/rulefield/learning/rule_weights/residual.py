@@ -83,13 +83,7 @@ def shares_in(broken: csr_matrix, gold: csr_matrix) -> BrokenShares:
     return BrokenShares(model, people, broken.shape[0], np.sqrt(squares))
 
 
-def clearly_better(change: np.ndarray) -> bool:
-    """Whether a sum over sequences is above 0 by more than its standard error; what one sequence says never is."""
-    total = change.sum()
-    return bool(total > 0 and total**2 > (change**2).sum())
-
-
 def in_errors(gains: np.ndarray) -> float:
-    """Return a sum over sequences in its standard errors, 0 if nothing changes; above 1 it is clearly better."""
+    """Return a sum over sequences in its standard errors, 0 if nothing changes; what one sequence says is never above 1."""
     size = float(np.sqrt((gains**2).sum()))
     return float(gains.sum()) / size if size else 0.0

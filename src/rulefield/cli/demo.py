@@ -63,7 +63,7 @@ def write_pages(out: Any, parser: Any, texts: list[str], spans: list[Any], data:
 
     folder = Path(tempfile.mkdtemp(prefix="rulefield-demo-"))
     parser.save(folder / "model.rf")
-    rows = (json.dumps({"text": text, "label": found}) for text, found in zip(texts, spans))
+    rows = (json.dumps({"text": text, "label": row}) for text, row in zip(texts, spans))
     write_whole(folder / "test.jsonl", "".join(row + "\n" for row in rows))
     write_whole(folder / "new.txt", "".join(" ".join(text.split()) + "\n" for text in texts))
     write_whole(folder / "rules.yaml", rules_text.dumps(parser.model_.rules))
@@ -92,8 +92,8 @@ def demo_rules(data: str) -> list[Any]:
 
 def show_change(out: Any, palette: Palette, texts: list[str], gold: Any, plain: Any, ruled: Any) -> None:
     """Show one text that the rules put right."""
-    for text, wanted, before, after in zip(texts, gold, plain, ruled):
-        if set(before) != set(after) == set(wanted):
+    for text, expected, before, after in zip(texts, gold, plain, ruled):
+        if set(before) != set(after) == set(expected):
             out.print("[b]Before the rules[/b]", palette.painted(text, before))
             out.print("[b]After[/b]           ", palette.painted(text, after), "\n")
             return
@@ -104,8 +104,8 @@ def show_scores(out: Any, gold: Any, rows: dict[str, Any], rules: list[str]) -> 
     from rich.table import Table
 
     table = Table("", "span F1", "whole texts")
-    for name, found in rows.items():
-        whole = sum(set(a) == set(b) for a, b in zip(gold, found)) / len(gold)
-        table.add_row(name, f"{100 * text_span_f1(gold, found):.2f}", f"{100 * whole:.2f}")
+    for name, spans in rows.items():
+        whole = sum(set(a) == set(b) for a, b in zip(gold, spans)) / len(gold)
+        table.add_row(name, f"{100 * text_span_f1(gold, spans):.2f}", f"{100 * whole:.2f}")
     out.print(table)
     out.print(f"Rules: {'; '.join(rules)}.", style="dim")

@@ -30,7 +30,7 @@ def run_page_train(files: Sequence[str], model: str, options: TrainOptions) -> N
     from rulefield.estimators.documents.tagger import DocumentTagger
     from rulefield.estimators.graph.estimator import GraphCRF
 
-    begun = perf_counter()
+    begin = perf_counter()
     documents = [one for name in files for one in _documents(read_pages(name))]
     if all(label is None for pages in documents for page in pages for label in page.labels or ()):
         raise InputError(
@@ -51,7 +51,7 @@ def run_page_train(files: Sequence[str], model: str, options: TrainOptions) -> N
             f"{counted(len(documents), 'document')}, {counted(boxes, 'box', 'boxes')}, "
             f"{counted(len(tagger.classes_), 'label')}, {counted(tagger.model_.n_parameters_, 'weight')}, "
             f"{counted(tagger.model_.n_iter_, 'iteration')}, "
-            f"{perf_counter() - begun:.1f} s; saved to {model}"
+            f"{perf_counter() - begin:.1f} s; saved to {model}"
         )
 
 
@@ -80,10 +80,10 @@ def run_page_predict(model: str, files: Sequence[str], output: str, rules: str |
     if getattr(tagger, "_kind", None) != DOCUMENT:
         raise InputError(f"{model!r} holds no model of pages; train one with rulefield train pages/*.xml -o {model}.")
     tagger.model_.n_jobs = jobs
-    given = read_rules(rules)
+    acting = read_rules(rules)
     folder.mkdir(parents=True, exist_ok=True)
     for name in files:
         target = folder / Path(name).name
         protect_inputs(str(target), [model, *files])
         documents = _documents(read_pages(name))
-        write_pages([page for pages in tagger.label(documents, rules=given) for page in pages], name, target)
+        write_pages([page for pages in tagger.label(documents, rules=acting) for page in pages], name, target)

@@ -46,13 +46,13 @@ def verify(
     files: Annotated[list[str], typer.Argument(help="Proof files, or folders that hold them.")],
 ) -> None:
     """Check proof files and say what each proves and what must still be trusted."""
-    found = [str(file) for path in files for file in _files(Path(path))]
-    if not found:
+    proofs = [str(file) for path in files for file in _files(Path(path))]
+    if not proofs:
         raise InputError(
             f"no file ends in {SUFFIX!r} in {', '.join(files)}; name proof files, or folders that hold them."
         )
-    refused = proofcheck.main(found)
-    typer.echo(f"{len(found) - refused} of {len(found)} proofs accepted.")
+    refused = proofcheck.main(proofs)
+    typer.echo(f"{len(proofs) - refused} of {len(proofs)} proofs accepted.")
     if refused:
         raise typer.Exit(1)
 

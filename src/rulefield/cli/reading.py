@@ -97,10 +97,10 @@ def _cut(documents: Iterable[Document], tokenizer: Any) -> tuple[list[list[str]]
     from rulefield.encode.tokenizers import as_tokenizer
 
     cut = as_tokenizer(tokenizer)
-    made = [(document.text, align(document, cut, "BIO", "snap")) for document in documents]
-    made = [(text, aligned) for text, aligned in made if aligned.places]
-    tokens = [[text[a:b] for a, b in aligned.places] for text, aligned in made]
-    return tokens, [aligned.labels for _, aligned in made]
+    aligned_texts = [(document.text, align(document, cut, "BIO", "snap")) for document in documents]
+    aligned_texts = [(text, aligned) for text, aligned in aligned_texts if aligned.places]
+    tokens = [[text[a:b] for a, b in aligned.places] for text, aligned in aligned_texts]
+    return tokens, [aligned.labels for _, aligned in aligned_texts]
 
 
 def open_model(path: str, jobs: int = 1) -> Any:
@@ -135,5 +135,5 @@ def as_parser(model: Any, tokenizer: str) -> Any:
 
 def with_spans(document: Document, parse: Any) -> Document:
     """Return a document with the spans of its parse, in place of those that it had."""
-    made = parse.document
-    return replace(document, spans=made.spans, score=1.0 if parse.probability is None else parse.probability)
+    parsed = parse.document
+    return replace(document, spans=parsed.spans, score=1.0 if parse.probability is None else parse.probability)

@@ -37,16 +37,16 @@ def check(
     """Read a rules file and say what is in it; with labeled data, how often each rule is broken."""
     from rulefield.metrics import guess_scheme
 
-    found = text.load(rules)
+    checked = text.load(rules)
     columns = ["rule", "weight", *(["broken in", "by"] if labels else [])]
-    table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
+    table = Table(*columns, title=f"{len(checked)} rules", title_justify="left")
     corpus = read_sequences(labels, reading, labeled=True) if labels else None
     if corpus is not None:
         names = sorted({str(label) for row in corpus.labels or [] for label in row})
-        check_rules(rules, found, names, guess_scheme(names).value)
-    counts = r.check(found, corpus.tokens, corpus.labels or []) if corpus else []
-    cells = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
-    for rule, more in zip(found, cells):
+        check_rules(rules, checked, names, guess_scheme(names).value)
+    counts = r.check(checked, corpus.tokens, corpus.labels or []) if corpus else []
+    cells = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in checked]
+    for rule, more in zip(checked, cells):
         table.add_row(rule.label, "hard" if rule.is_hard else f"{rule.weight}", *more)
     console().print(table)
 
@@ -61,9 +61,9 @@ def propose(
     unknown: Unknown = None,
 ) -> None:
     """Write candidate rules by template: how many segments of each type a sequence has. Weights are to be learned."""
-    corpus, own = _read(file, output, reading, unknown, scheme)
-    rules = r.propose(corpus.labels or [], own, min_share=min_share)
-    counts = r.check(rules, None, corpus.labels or [], own)
+    corpus, segment_scheme = _read(file, output, reading, unknown, scheme)
+    rules = r.propose(corpus.labels or [], segment_scheme, min_share=min_share)
+    counts = r.check(rules, None, corpus.labels or [], segment_scheme)
     head = (
         f"{len(rules)} candidates; learn their weights with: rulefield rules learn MODEL DEV --rules THIS -o MODEL2"
     )
@@ -82,11 +82,11 @@ def mine(
     unknown: Unknown = None,
 ) -> None:
     """Write rules about order, neighbors and delimiters that hold in labeled data, with support and confidence."""
-    corpus, own = _read(file, output, reading, unknown, scheme)
-    found = r.mine_table(
+    corpus, segment_scheme = _read(file, output, reading, unknown, scheme)
+    mined = r.mine_table(
         corpus.tokens,
         corpus.labels or [],
-        own,
+        segment_scheme,
         min_support=min_support,
         min_confidence=min_confidence,
     )
@@ -95,9 +95,9 @@ def mine(
             m.rule,
             f"{m.family}: support {m.satisfied}, confidence {m.confidence:.1%} of {m.satisfied + m.violated}",
         )
-        for m in found
+        for m in mined
     )
-    head = f"{len(found)} rules, the most expensive first; weights are the cost of a violation, -log of how often it occurs"
+    head = f"{len(mined)} rules, the most expensive first; weights are the cost of a violation, -log of how often it occurs"
     write_lines(output, rules_file(head, entries))
 
 
@@ -148,11 +148,11 @@ def learn(
         verbose=progress(options.quiet),
     )
     ruled.fit(tokens, labels)
-    made: Any = ruled
+    saved: Any = ruled
     if parser is not None:
-        made = TextParser.of(ruled, parser.tokenizer)
-        made._tokenizer = parser._tokenizer  # the one that "auto" chose
-    made.save(output)
+        saved = TextParser.of(ruled, parser.tokenizer)
+        saved._tokenizer = parser._tokenizer  # the one that "auto" chose
+    saved.save(output)
     if not options.quiet:
         sys.stdout.write(first_rules(ruled, output) + "\n")
         say(f"{len(tokens)} held-out sequences; saved to {output}")

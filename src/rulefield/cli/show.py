@@ -42,5 +42,5 @@ class Palette:
 
 def console(to_error: bool = False) -> Console:
     """Return a console that wraps nothing when its output goes to a file."""
-    made = Console(stderr=to_error, highlight=False)
-    return made if made.is_terminal else Console(stderr=to_error, highlight=False, width=200, soft_wrap=True)
+    terminal = Console(stderr=to_error, highlight=False)
+    return terminal if terminal.is_terminal else Console(stderr=to_error, highlight=False, width=200, soft_wrap=True)

@@ -39,8 +39,8 @@ def read_tasks(path: str, how: FileOptions, tasks: Tasks, unknown: str | None = 
 
 
 def _known(labels: list[Any] | None, unknown: str) -> list[Any] | None:
-    found = [None if label == unknown else label for label in labels or []]
-    return found if any(label is not None for label in found) else None
+    known = [None if label == unknown else label for label in labels or []]
+    return known if any(label is not None for label in known) else None
 
 
 def _from_columns(corpus: FileContents, tasks: Tasks) -> list[dict[str, Any]]:
@@ -57,19 +57,19 @@ def _from_columns(corpus: FileContents, tasks: Tasks) -> list[dict[str, Any]]:
 
 
 def _from_objects(corpus: FileContents, tasks: Tasks) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for number, (tokens, record) in enumerate(zip(corpus.tokens, corpus.records), 1):
         labels = record.get("labels")
         if not isinstance(labels, dict):
             raise InputError(f'sequence {number}: "labels" must be an object with a list for each task.')
         row = {task: labels.get(task) for task in tasks}
-        for task, own in row.items():
-            if own is not None and (not isinstance(own, list) or len(own) != len(tokens)):
+        for task, values in row.items():
+            if values is not None and (not isinstance(values, list) or len(values) != len(tokens)):
                 raise LabelError(
                     f"sequence {number}: the task {task!r} needs a list of {len(tokens)} labels, or null."
                 )
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def labeled_rows(corpus: FileContents, task: str) -> list[int]:

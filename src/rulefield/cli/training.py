@@ -65,7 +65,7 @@ def _train_on_sequences(files: Sequence[str], model: str, dev: str | None, optio
     tokens = [sequence for one in contents for sequence in one.tokens]
     labels = [row for one in contents for row in one.labels or []]
     held_out = _labeled(dev, options) if dev else None
-    begun = perf_counter()
+    begin = perf_counter()
     scheme: Any = choose_scheme(labels, options) if options.tasks is None else _schemes(labels, options)
     if options.tasks is None:
         _check_rules(options, {str(label) for row in labels for label in row if label is not None}, scheme)
@@ -76,7 +76,7 @@ def _train_on_sequences(files: Sequence[str], model: str, dev: str | None, optio
     crf.save(model)
     classes = crf.classes_ if isinstance(crf.classes_, dict) else {"": crf.classes_}
     sizes = [f"{task} {counted(len(names), 'label')}".strip() for task, names in classes.items()]
-    _report(options, [counted(len(tokens), "sequence"), *sizes], crf, begun, model)
+    _report(options, [counted(len(tokens), "sequence"), *sizes], crf, begin, model)
     _report_dev(options, dev, crf, held_out)
 
 
@@ -133,7 +133,7 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
     )
     documents = [document for name in files for document in _annotated(name, options)]
     held_out = _annotated(dev, options) if dev else []
-    begun = perf_counter()
+    begin = perf_counter()
     scheme = "BIO" if options.scheme == "auto" else named_scheme(options.scheme)
     fields = {span.label for document in documents for span in document.spans or ()}
     written = convert([f"{prefix}-{field}" for field in fields for prefix in "BIIB"], "BIO", scheme)
@@ -146,7 +146,7 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
     parser.save(model)
     _report_tokenizer(options, parser)
     sizes = [counted(len(documents), "text"), counted(len(parser.labels_), "label")]
-    _report(options, sizes, parser.model_, begun, model)
+    _report(options, sizes, parser.model_, begin, model)
     if dev and not options.quiet:
         gold = [[tuple(span[:3]) for span in document.spans or ()] for document in held_out]
         say(f"{dev}: span F1 {100 * parser.score([document.text for document in held_out], gold):.2f}")
@@ -180,12 +180,12 @@ def _report_tokenizer(options: TrainOptions, parser: Any) -> None:
 # --- what is said at the end ------------------------------------------------------------------------
 
 
-def _report(options: TrainOptions, sizes: list[str], crf: Any, begun: float, path: str) -> None:
+def _report(options: TrainOptions, sizes: list[str], crf: Any, begin: float, path: str) -> None:
     """Say what was learned, how expectations came out, and which rules were kept."""
     if options.quiet:
         return
     inner = getattr(crf, "estimator_", crf)
-    seconds = f"{perf_counter() - begun:.1f} s; saved to {path}"
+    seconds = f"{perf_counter() - begin:.1f} s; saved to {path}"
     sizes = [*sizes, counted(inner.theta_.size, "weight"), *_penalties(inner), counted(inner.n_iter_, "iteration")]
     say(", ".join([*sizes, seconds]))
     for report in getattr(inner, "expectations_", []):
@@ -229,8 +229,8 @@ def _report_dev(options: TrainOptions, dev: str | None, crf: Any, held_out: File
     parts = []
     for task in crf.tasks_:
         rows = labeled_rows(held_out, task)
-        wanted, answered = ([labels[i][task] for i in rows] for labels in (gold, predicted))
-        parts += [f"{task} {_scores(wanted, answered, crf.scheme[task])}"] if rows else []
+        expected, labeled = ([labels[i][task] for i in rows] for labels in (gold, predicted))
+        parts += [f"{task} {_scores(expected, labeled, crf.scheme[task])}"] if rows else []
     say(f"{dev}: {'; '.join(parts) or 'no sequence is fully labeled'}")
 
 

@@ -39,10 +39,10 @@ def make_component(
     nlp: Language, name: str, model: str | None = None, keep_ents: bool = False
 ) -> "RulefieldComponent":
     """Make the component of a pipeline, and open its model, unless a saved pipeline is being opened, which brings its own."""
-    made = RulefieldComponent(model, keep_ents=keep_ents)
+    component = RulefieldComponent(model, keep_ents=keep_ents)
     if model is not None and name not in nlp._meta.get("pipeline", ()):
-        _ = made.parser
-    return made
+        _ = component.parser
+    return component
 
 
 class RulefieldComponent:
@@ -146,19 +146,19 @@ def _annotate(doc: Doc, parse: Parse) -> None:
 
 
 def _widened(doc: Doc, span: ParsedSpan) -> tuple[ParsedSpan, Span]:
-    made: Any = doc.char_span(span.start, span.end, label=span.label, alignment_mode="expand")
-    made._.probability = span.probability
-    return span, made
+    entity: Any = doc.char_span(span.start, span.end, label=span.label, alignment_mode="expand")
+    entity._.probability = span.probability
+    return span, entity
 
 
 def _apart(pairs: list[tuple[ParsedSpan, Span]]) -> tuple[list[Span], list[tuple[ParsedSpan, Span]]]:
     """Return the spans that share no token, the more probable of those that do, and each other one with what it met."""
     kept: list[Span] = []
     dropped = []
-    for span, made in sorted(pairs, key=lambda pair: (-(pair[0].probability or 0.0), pair[0].start)):
-        met = next((other for other in kept if made.start < other.end and other.start < made.end), None)
+    for span, entity in sorted(pairs, key=lambda pair: (-(pair[0].probability or 0.0), pair[0].start)):
+        met = next((other for other in kept if entity.start < other.end and other.start < entity.end), None)
         if met is None:
-            kept.append(made)
+            kept.append(entity)
         else:
             dropped.append((span, met))
     return kept, dropped

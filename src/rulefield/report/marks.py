@@ -37,17 +37,17 @@ def pieces(
     names = [str(label) for label in labels[:LONGEST]]
     words = [word_of(token) for token in tokens[: len(names)]]
     wrong = [a != b for a, b in zip(labels, other)] if len(other) else [False] * len(words)
-    found = [span for span in spans(names, scheme, level=None) if span.type != OUTSIDE] if names else []
+    segments = [span for span in spans(names, scheme, level=None) if span.type != OUTSIDE] if names else []
     owner = [-1] * len(words)
-    for number, span in enumerate(found):
+    for number, span in enumerate(segments):
         owner[span.start : span.stop] = [number] * (span.stop - span.start)
-    made: list[Piece] = []
+    cut: list[Piece] = []
     for low, high in runs(owner):
         parts = tuple((" ".join(words[low + a : low + b]), wrong[low + a]) for a, b in runs(wrong[low:high]))
-        made.append(Piece(None if owner[low] < 0 else found[owner[low]].type, parts))
+        cut.append(Piece(None if owner[low] < 0 else segments[owner[low]].type, parts))
     if len(labels) > LONGEST:
-        made.append(Piece(None, ((f"… {len(labels) - LONGEST} more tokens", False),)))
-    return made
+        cut.append(Piece(None, ((f"… {len(labels) - LONGEST} more tokens", False),)))
+    return cut
 
 
 def runs(values: Sequence[Any]) -> list[tuple[int, int]]:
@@ -66,15 +66,15 @@ def templates() -> Any:
     """Jinja2's environment of the package's templates: everything is escaped unless a template says otherwise."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("rulefield.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(percent=_percent, signed=_signed, short=_short)
-    return made
+    environment.filters.update(percent=_percent, signed=_signed, short=_short)
+    return environment
 
 
 _LONE = re.compile("[\ud800-\udfff]")

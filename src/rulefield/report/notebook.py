@@ -11,9 +11,9 @@ def labeling_html(labeling: Any) -> str:
     """Labels as colored pieces (by task or type where there are several), status, bounds and broken rules."""
     labels = labeling.labels
     rows = labels.items() if isinstance(labels, Mapping) else [("", labels)]
-    shown = [(str(name), _labels(row)) for name, row in rows if isinstance(row, Sequence)]
-    types = [piece.type for _, row in shown for piece in row if piece.type is not None]
-    return render("notebook.html", what="labeling", it=labeling, rows=shown, hues=hues(types))
+    rows_shown = [(str(name), _labels(row)) for name, row in rows if isinstance(row, Sequence)]
+    types = [piece.type for _, row in rows_shown for piece in row if piece.type is not None]
+    return render("notebook.html", what="labeling", it=labeling, rows=rows_shown, hues=hues(types))
 
 
 def _labels(labels: Sequence[Any]) -> list[Piece]:
@@ -23,8 +23,8 @@ def _labels(labels: Sequence[Any]) -> list[Piece]:
 
 def parse_html(parse: Any) -> str:
     """Show the text with its fields in color, and each with its probability."""
-    made = text_pieces(parse.text, [(span.start, span.end, span.label) for span in parse.spans])
-    return render("notebook.html", what="parse", it=parse, pieces=made, hues=hues(s.label for s in parse.spans))
+    cut = text_pieces(parse.text, [(span.start, span.end, span.label) for span in parse.spans])
+    return render("notebook.html", what="parse", it=parse, pieces=cut, hues=hues(s.label for s in parse.spans))
 
 
 def text_pieces(text: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:

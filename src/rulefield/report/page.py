@@ -119,15 +119,15 @@ def _first(order: np.ndarray, of: Study, worth: np.ndarray) -> list[int]:
 
 def _shown(of: Study, i: int, again: bool) -> dict[str, Any]:
     """Return what the template needs of a sequence; one that stands in an earlier list, too, is explained there."""
-    gold, found = of.gold[i], of.predicted[i]
+    gold, predicted = of.gold[i], of.predicted[i]
     return {
         "number": i,
         "again": again,
         "wrong": int(of.wrong[i]),
         "probability": float(of.certainty.whole[i]),
         "broken": of.labelings[i].broken,
-        "found": pieces(of.X[i], found, of.scheme, gold),
-        "gold": pieces(of.X[i], gold, of.scheme) if found != gold else None,
+        "found": pieces(of.X[i], predicted, of.scheme, gold),
+        "gold": pieces(of.X[i], gold, of.scheme) if predicted != gold else None,
         "why": [] if again or not hasattr(of.model, "explain") else _explained(of, i),
     }
 

@@ -193,20 +193,20 @@ class Study:
 def confusion_of(pairs: list[SpanPair]) -> tuple[list[str], np.ndarray]:
     """Names (the last: nothing), and how often gold (rows) and predicted segments (columns) were paired."""
     gold = [pair.gold.type if pair.gold else NOTHING for pair in pairs]
-    found = [pair.found.type if pair.found else NOTHING for pair in pairs]
-    names = [*sorted({*gold, *found} - {NOTHING}), NOTHING]
-    return names, confusion_matrix(gold, found, labels=names)
+    predicted = [pair.found.type if pair.found else NOTHING for pair in pairs]
+    names = [*sorted({*gold, *predicted} - {NOTHING}), NOTHING]
+    return names, confusion_matrix(gold, predicted, labels=names)
 
 
 def calibration_bins(sure: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[Bin]:
     """Group probabilities (n,) of labels into equal parts of [0, 1] with the share (n,) that is right."""
     place = np.minimum((np.asarray(sure) * bins).astype(int), bins - 1)
-    found = []
+    filled = []
     for k in range(bins):
-        own = place == k
-        if own.any():
-            found.append(Bin(k / bins, int(own.sum()), float(sure[own].mean()), float(right[own].mean())))
-    return found
+        inside = place == k
+        if inside.any():
+            filled.append(Bin(k / bins, int(inside.sum()), float(sure[inside].mean()), float(right[inside].mean())))
+    return filled
 
 
 def study(model: Any, X: Any, y: Any, *, rules: Any = None, name: str = "model") -> Study:
@@ -249,8 +249,8 @@ def _text_study(parser: Any, X: Any, y: Any, rules: Any, name: str) -> Study:
     places = [parser._tokenizer(text) for text in X]
     kept = [i for i, row in enumerate(places) if row]
     tokens, labels = parser.labeled_tokens([X[i] for i in kept], [spans[i] for i in kept])
-    made = study(parser.model_, tokens, labels, rules=rules, name=name)
-    return replace(made, texts=Texts([places[i] for i in kept], [spans[i] for i in kept]))
+    tokens_study = study(parser.model_, tokens, labels, rules=rules, name=name)
+    return replace(tokens_study, texts=Texts([places[i] for i in kept], [spans[i] for i in kept]))
 
 
 # --- what is asked of models ------------------------------------------------------------------------
@@ -258,9 +258,9 @@ def _text_study(parser: Any, X: Any, y: Any, rules: Any, name: str) -> Study:
 
 def relaxed(model: Any) -> Any:
     """Return a copy of the model that breaks hard rules as little as possible where nothing obeys them."""
-    made = copy.copy(model)
-    made.on_infeasible = "relax"
-    return made
+    copied = copy.copy(model)
+    copied.on_infeasible = "relax"
+    return copied
 
 
 def chain_of(model: Any) -> Any:

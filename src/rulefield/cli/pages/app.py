@@ -135,8 +135,8 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         if self.token is not None and request.url.path not in OPEN:
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self.token.encode()):
+            sent = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if not hmac.compare_digest(sent.encode(), self.token.encode()):
                 raise _RefusedError("this server needs its token: Authorization: Bearer TOKEN.", 401)
         if "transfer-encoding" in request.headers:
             raise _RefusedError("send the body in one piece, with its length (Content-Length), not in chunks.", 411)
@@ -165,8 +165,8 @@ class _Json(JSONResponse):
     """JSON of any string: half of a surrogate pair, which UTF-8 cannot hold, is written as JSON's own escape."""
 
     def render(self, content: Any) -> bytes:
-        made = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return made.encode("utf-8", "backslashreplace")
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")
 
 
 def _sentence(text: str, status: int, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -102,8 +102,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen."""
         await super().startup(sockets)
-        for own in sockets or ():
-            own.listen(WAITING)  # the loop took the number of connections to accept at once
+        for listener in sockets or ():
+            listener.listen(WAITING)  # the loop took the number of connections to accept at once
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that are late, ten times per second."""

@@ -77,23 +77,23 @@ def items_of(parser: Any, path: str, reading: ReadOptions | None = None) -> list
 
 def _token_item(row: Sequence[Any], gold: Sequence[Any], scheme: str | None) -> Item:
     text, places = joined([word_of(token) for token in row])
-    made = Item(text, list(places), list(row))
+    item = Item(text, list(places), list(row))
     if gold and all(isinstance(label, str) for label in gold):
-        found = (s for s in spans(list(gold), scheme) if s.type != "O")
-        made.gold = [(places[s.start][0], places[s.stop - 1][1], s.type) for s in found]
-    return made
+        segments = (s for s in spans(list(gold), scheme) if s.type != "O")
+        item.gold = [(places[s.start][0], places[s.stop - 1][1], s.type) for s in segments]
+    return item
 
 
 def _text_items(parser: Any, path: str, reading: ReadOptions) -> list[Item]:
     tokenizer = as_tokenizer("words") if parser is None else parser._tokenizer
-    made = []
+    items = []
     for document in read_texts(path, reading):
         places = list(tokenizer(document.text))
         item = Item(document.text, places, [document.text[a:b] for a, b in places])
         if document.spans is not None:
             item.gold, item.document = _outer([(s.start, s.end, s.label) for s in document.spans]), document
-        made.append(item)
-    return made
+        items.append(item)
+    return items
 
 
 def _outer(marks: list[Mark]) -> list[Mark]:

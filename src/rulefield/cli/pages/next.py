@@ -52,13 +52,14 @@ def _write_sequences(
             "--to needs the model of a TextParser; token sequences are written in the format of the pool."
         )
     corpus = read_sequences(pool, reading, labeled=False)
-    found = suggest(model, corpus.tokens, n, rules=rules)
-    chosen = FileContents([], None, [corpus.records[s.index] for s in found], corpus.form, corpus.separator)
+    suggestions = suggest(model, corpus.tokens, n, rules=rules)
+    chosen = FileContents([], None, [corpus.records[s.index] for s in suggestions], corpus.form, corpus.separator)
     extra = [
-        {"probabilities": [round(float(p), 6) for p in s.probabilities], "doubt": round(s.doubt, 6)} for s in found
+        {"probabilities": [round(float(p), 6) for p in s.probabilities], "doubt": round(s.doubt, 6)}
+        for s in suggestions
     ]
-    write_lines(output, with_labels(chosen, [s.labeling.labels for s in found], extra))
-    return len(found), len(corpus.tokens)
+    write_lines(output, with_labels(chosen, [s.labeling.labels for s in suggestions], extra))
+    return len(suggestions), len(corpus.tokens)
 
 
 def _write_documents(
@@ -71,21 +72,21 @@ def _write_documents(
     documents = read_texts(pool, reading)
     if not documents:
         raise InputError(f"{pool!r} holds no text to choose from.")
-    found = suggest(parser, [document.text for document in documents], n, rules=rules)
-    chosen = [documents[s.index] for s in found]
+    suggestions = suggest(parser, [document.text for document in documents], n, rules=rules)
+    chosen = [documents[s.index] for s in suggestions]
     parses = parser.parse_all([document.text for document in chosen], rules=rules)
-    made = [
+    labeled = [
         replace(
             document,
             spans=tuple(TextSpan(s.start, s.end, s.label, s.probability) for s in parse.spans),
             tokens=None,
             extra={**document.extra, "doubt": round(s.doubt, 6)},
         )
-        for document, parse, s in zip(chosen, parses, found)
+        for document, parse, s in zip(chosen, parses, suggestions)
     ]
     if output == STANDARD:
-        rows = ({**parse.to_dict(), "doubt": round(s.doubt, 6)} for parse, s in zip(parses, found))
+        rows = ({**parse.to_dict(), "doubt": round(s.doubt, 6)} for parse, s in zip(parses, suggestions))
         write_lines(output, map(compact, rows))
     else:
-        write_documents(made, output, to)
-    return len(found), len(documents)
+        write_documents(labeled, output, to)
+    return len(suggestions), len(documents)

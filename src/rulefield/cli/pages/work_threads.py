@@ -110,9 +110,9 @@ class Batches:
                 batch[0].answer.set_exception(error)
             return
         for question in batch:
-            own = [next(answers) for _ in question.texts]
+            part = [next(answers) for _ in question.texts]
             if not question.answer.done():
-                question.answer.set_result(own)
+                question.answer.set_result(part)
 
     def _next_batch(self) -> list[_Question]:
         """Take the questions that come first and want the same; those that nobody waits for any more are dropped."""

@@ -197,8 +197,8 @@ class Workbench:
 
     def _marks(self, item: Item, labels: Sequence[Any]) -> list[Mark]:
         """Return the fields that labels of tokens spell, as characters."""
-        found = spans([str(label) for label in labels], self.scheme) if len(labels) else []
-        return [(item.places[s.start][0], item.places[s.stop - 1][1], s.type) for s in found if s.type != "O"]
+        segments = spans([str(label) for label in labels], self.scheme) if len(labels) else []
+        return [(item.places[s.start][0], item.places[s.stop - 1][1], s.type) for s in segments if s.type != "O"]
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -213,8 +213,8 @@ class Workbench:
 
     def acting(self, entries: Any) -> list[Rule]:
         """Return the rules of a question, the model's own where it brings none."""
-        found = self.rules(entries)
-        return found or [] if self._parser is None else acting_rules(self.model, found)
+        chosen = self.rules(entries)
+        return chosen or [] if self._parser is None else acting_rules(self.model, chosen)
 
     def rules_file(self, rules: Any = None) -> dict[str, Any]:
         """Write rules as the text of a rules file."""
@@ -376,17 +376,17 @@ class Workbench:
         return self.training
 
     def _train(self, known: list[Item]) -> None:
-        begun = self.training
+        state = self.training
 
-        def heard(record: Any) -> None:
-            begun.update(iteration=record.iteration, objective=round(float(record.objective), 4))
+        def watch(record: Any) -> None:
+            state.update(iteration=record.iteration, objective=round(float(record.objective), 4))
 
         try:
-            with listening(heard):
+            with listening(watch):
                 self.parser = self._first_parser(known) if self._parser is None else self._next_parser(known)
-            begun.update(state="done", seconds=round(time.time() - begun["began"], 2))
+            state.update(state="done", seconds=round(time.time() - state["began"], 2))
         except Exception as error:  # whatever it is, the next training may begin
-            begun.update(state="failed", message=str(error) or type(error).__name__)
+            state.update(state="failed", message=str(error) or type(error).__name__)
 
     def _first_parser(self, known: list[Item]) -> Any:
         """Train a parser on texts that were labeled by hand, and save it."""
@@ -409,9 +409,9 @@ class Workbench:
     def _labeled(self, item: Item) -> tuple[list[Any], list[str]]:
         """Return the tokens of a text and their labels, split where a field begins or ends inside a token."""
         cut = item.is_cut_here
-        made = align(item.labeled, lambda _: item.places, scheme_of(self.model), "split" if cut else "snap")  # type: ignore[arg-type]
-        tokens = [item.text[a:b] for a, b in made.places] if cut else item.tokens
-        return tokens, list(made.labels or ())
+        aligned = align(item.labeled, lambda _: item.places, scheme_of(self.model), "split" if cut else "snap")  # type: ignore[arg-type]
+        tokens = [item.text[a:b] for a, b in aligned.places] if cut else item.tokens
+        return tokens, list(aligned.labels or ())
 
 
 def parse_question(body: Mapping[str, Any]) -> tuple[list[str], bool]:
@@ -457,14 +457,14 @@ def _chances(item: Item, of_tokens: Any) -> list[float]:
 
 def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
     """Return a copy of a model fitted to other data, a chain from where it stands; learned rules are kept."""
-    made = copy.copy(model)
+    fitted = copy.copy(model)
     if model._kind == "ruled":
-        made.estimator_ = refitted(model.estimator_, X, y)
-        return made
-    made = copy.deepcopy(model)
+        fitted.estimator_ = refitted(model.estimator_, X, y)
+        return fitted
+    fitted = copy.deepcopy(model)
     if model._kind == "chain":
-        made.set_params(warm_start=True)
-    return made.fit(X, y)
+        fitted.set_params(warm_start=True)
+    return fitted.fit(X, y)
 
 
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:

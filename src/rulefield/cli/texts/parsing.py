@@ -35,8 +35,8 @@ class Parsing(NamedTuple):
 
     def __call__(self, rows: Sequence[tuple[str, str]]) -> list[Any]:
         """Return the parses of some (place, text); those that cannot obey the hard rules are marked."""
-        found = self.parser.parse_all([text for _, text in rows], rules=self.rules, probabilities=self.spans)
-        return [self._judged(place, parse) for (place, _), parse in zip(rows, found)]
+        parses = self.parser.parse_all([text for _, text in rows], rules=self.rules, probabilities=self.spans)
+        return [self._judged(place, parse) for (place, _), parse in zip(rows, parses)]
 
     def _judged(self, place: str, parse: Any) -> Any:
         if not self.infeasible.judge(place, parse.text, parse.broken):
@@ -186,8 +186,8 @@ def _json_rows(source: Source, key: str) -> Iterator[Row]:
 def _document_rows(reading: ReadOptions, path: str) -> Iterator[Row]:
     """Yield the texts of a file of any other format, with their ids and what their records held besides."""
     for number, document in enumerate(iterate_texts(path, reading), 1):
-        own = {} if document.name is None else {"id": document.name}
-        yield f"{path!r}, text {number}", document.text, {**own, **document.extra, "text": document.text}
+        name = {} if document.name is None else {"id": document.name}
+        yield f"{path!r}, text {number}", document.text, {**name, **document.extra, "text": document.text}
 
 
 def _line(record: dict[str, Any], parse: Any, spans: bool) -> str:
@@ -282,10 +282,10 @@ def _with_fields(work: Parsing, rows: list[Any], column: str) -> list[dict[str, 
     from rulefield.estimators.text.columns import field_columns
 
     parses = work([(place, _cell(row, column, place)) for place, row in rows])
-    found = field_columns(parses, work.parser.labels_)
-    found["status"] = [parse.status for parse in parses]
-    fresh = [name if name not in rows[0][1] else f"{name}_found" for name in found]
-    return [{**row, **dict(zip(fresh, values))} for (_, row), *values in zip(rows, *found.values())]
+    columns = field_columns(parses, work.parser.labels_)
+    columns["status"] = [parse.status for parse in parses]
+    fresh = [name if name not in rows[0][1] else f"{name}_found" for name in columns]
+    return [{**row, **dict(zip(fresh, values))} for (_, row), *values in zip(rows, *columns.values())]
 
 
 def _cell(row: Any, column: str, place: str) -> str:

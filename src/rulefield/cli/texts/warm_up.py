@@ -13,7 +13,7 @@ def warm_up() -> None:
     from rulefield.kernels.jit import Kernel, compile_seconds
     from rulefield.rules import before, segments
 
-    begun = perf_counter()
+    begin = perf_counter()
     texts, spans = make_addresses(150, 0, messy=True)
     parser = TextParser().fit(texts, spans)
     rules = [segments("zip") <= 1, (segments("city") <= 1).soft(1.0), before("state", "zip").soft(1.0)]
@@ -22,9 +22,9 @@ def warm_up() -> None:
     parser.parse_all(texts[:40], rules=rules)
     parser.predict(texts, rules=rules)
     model, tokens = parser.model_, parser.tokens(texts[:20])
-    for own in ([], rules):
-        model.decode(tokens, rules=own, probability=True)
-        model.predict_marginals(tokens, rules=own)
-        model.predict_kbest(tokens, rules=own, k=3)
+    for acting in ([], rules):
+        model.decode(tokens, rules=acting, probability=True)
+        model.predict_marginals(tokens, rules=acting)
+        model.predict_kbest(tokens, rules=acting, k=3)
     kept = "" if Kernel.keeps_code else "; no folder can be written, so nothing is kept"
-    print(f"compiled for {compile_seconds():.0f} of {perf_counter() - begun:.0f} s{kept}")
+    print(f"compiled for {compile_seconds():.0f} of {perf_counter() - begin:.0f} s{kept}")

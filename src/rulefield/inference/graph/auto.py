@@ -72,9 +72,14 @@ def sweep_large(state: GraphState, share: float = 1.0) -> None:
     sweep(state, int(share * min(most, max(fewest, LARGE_ENTRIES // entries))), 0.0)
 
 
+def propose_labels(state: GraphState, entries: float = EASY_ENTRIES // 4) -> None:
+    """Improve the labeling among the likeliest labels, by elimination."""
+    propose(state.parts, state.search, entries)
+
+
 def improve_large(state: GraphState) -> None:
     """Improve the labeling of a large graph: among the likeliest labels, and around nodes that are clear."""
-    propose(state.parts, state.search, 4 * EASY_ENTRIES)
+    propose_labels(state, 4 * EASY_ENTRIES)
     improve_around_clear_nodes(state)
 
 
@@ -150,6 +155,7 @@ TURNS = tuple(
 """Searches take turns, each twice as long as the one before; elimination follows when it costs little beside them."""
 
 STEPS = (
+    GraphStep("trws", propose_labels, is_tight),
     GraphStep("soft", search_softly_first, is_tight),
     GraphStep("elimination", partial(eliminate_at_once, entries=PIECE_ENTRIES), is_tight),
     GraphStep("branch", branch_briefly, lambda state: not state.is_tight),

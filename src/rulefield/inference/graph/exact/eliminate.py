@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.inference.graph.exact.sums import MOST_VARIABLES
 from rulefield.inference.graph.network import lengths
 from rulefield.inference.graph.parts import Connected, GraphParts, split
-from rulefield.inference.graph.trws import MOST_BYTES, Search
+from rulefield.inference.graph.trws import MANY_NODES, MOST_BYTES, Search
 from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.kernels.graph.exact.branch import reparametrized
 from rulefield.kernels.graph.exact.eliminate import Tables, eliminate
@@ -18,8 +18,8 @@ MOST_ENTRIES = 2**18
 """Of tables to begin with: rules over many nodes are no tables."""
 MOST_WORK = 2**32
 """Entries looked at: some seconds."""
-MOST_TRIALS = 6
-"""Ten trials found nothing more on grids of 10,000 nodes."""
+MOST_TRIALS = (2, 6)
+"""Trials on small graphs and on large ones: ten found nothing more on grids of 10,000 nodes."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def propose(parts: GraphParts, search: Search, most: float) -> None:
     if not len(spare):
         return
     found, limit = None, spare[min(len(spare) - 1, network.n_nodes // 2)]
-    for _ in range(MOST_TRIALS):
+    for _ in range(MOST_TRIALS[network.n_nodes > MANY_NODES]):
         trial = _plan(parts, search, (short <= limit) & (unary > -np.inf), most, (False,))
         if trial is None and found is not None:
             break

@@ -134,6 +134,30 @@ def test_instances_of_different_sizes():
         field.predict(X)
 
 
+def test_instances_of_different_sizes_answer_as_each_alone():
+    """What an instance is padded with says nothing: of labels, of their likelihood, of covariances."""
+    rng = np.random.default_rng(2)
+    sizes = [2, 5, 3, 4] * 10
+    X = [rng.normal(size=(n, 1)) * 2 for n in sizes]
+    graphs = [np.ones((n, n)) - np.eye(n) for n in sizes]
+    Y = [(x[:, 0] + 2 * rng.normal() > 0).astype(float) for x in X]
+    field = GaussianCRFClassifier(predictors="precomputed", algorithm="vb").fit(X, Y, graphs=[graphs])
+    known = [np.where(np.arange(n) < 1, y, np.nan) for n, y in zip(sizes, Y)]
+    joint, proba = (
+        field.predict_joint_log_proba(X, Y, graphs=[graphs]),
+        field.predict_proba(X, known=known, graphs=[graphs]),
+    )
+    covariance = field.predict_covariance(X, known=known, graphs=[graphs])
+    for j in range(4):
+        one, own = slice(j, j + 1), [graphs[j : j + 1]]
+        np.testing.assert_allclose(field.predict_joint_log_proba(X[one], Y[one], graphs=own), joint[one], atol=1e-7)
+        np.testing.assert_allclose(field.predict_proba(X[one], known=known[one], graphs=own)[0], proba[j], atol=1e-7)
+        found = field.predict_covariance(X[one], known=known[one], graphs=own)[0]
+        np.testing.assert_allclose(found, covariance[j], atol=1e-6)
+    with pytest.raises(LabelError, match=r"y\[1\] must hold 5 labels, one for each node; got 4"):
+        GaussianCRFClassifier(predictors="precomputed").fit(X, [Y[0], Y[1][:4], *Y[2:]], graphs=[graphs])
+
+
 def test_unknown_labels_in_fit():
     X, Y = common_cause()
     rng = np.random.default_rng(0)

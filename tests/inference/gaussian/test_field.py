@@ -11,6 +11,7 @@ from scipy.special import expit, logsumexp
 
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian import field as gaussian
+from rulefield.inference.gaussian.factors import SMALL, DenseFactors
 from rulefield.inference.gaussian.field import expected_logistic, gaussian_likelihood, map_likelihood, posterior
 from rulefield.inference.gaussian.softmax import expected_softmax, softmax_posterior
 from rulefield.inference.gaussian.sparse import SparseFactor
@@ -215,6 +216,15 @@ def test_sparse_factor_against_dense_algebra(n):
     np.testing.assert_allclose(factor.matrix.toarray()[dense != 0], inverse[dense != 0], atol=1e-12)
     color = factor.color(np.eye(n))
     np.testing.assert_allclose(color @ color.T, inverse, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 5, SMALL, SMALL + 1])
+def test_inverses_of_many_matrices(n):
+    rng = np.random.default_rng(n)
+    matrices = random_coupling(rng, n, 3) * 10.0 ** rng.uniform(-2, 4)
+    found = DenseFactors(matrices)
+    np.testing.assert_allclose(found.inverse @ matrices, np.tile(np.eye(n), (3, 1, 1)), atol=1e-10)
+    np.testing.assert_allclose(found.logdet, np.linalg.slogdet(matrices)[1], atol=1e-9)
 
 
 def test_couplings_solve_alike():

@@ -106,19 +106,9 @@ class ChainModel:
     ) -> "ChainModel":
         """Choose the weights that a data set gives reason for.
 
-        Parameters
-        ----------
-        sequences, labels : training data
-        allowed : (transitions (n_labels, n_labels), start (n_labels,), end (n_labels,)) of bool, optional
-            What the label scheme permits; everything by default.
-        all_states : bool
-            A weight for every (feature, label) pair; otherwise for pairs seen in the data only.
-        all_transitions : bool
-            A weight for every permitted transition, start and end; otherwise for those seen only.
-        start_end : bool
-            Whether beginning and ending with a label have weights.
-        min_count : int
-            Pairs seen in fewer tokens get no weight (``all_states`` ignores it).
+        ``allowed`` are masks of the transitions, starts and ends that the label scheme permits (all by default). Pairs seen
+        in fewer than ``min_count`` tokens get no weight. With ``all_states`` every (feature, label) pair has one, with
+        ``all_transitions`` every permitted transition, start and end; without ``start_end`` no start and end has.
 
         Notes
         -----

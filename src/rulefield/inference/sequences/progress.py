@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite, isnan
+from math import isfinite
 
 import numpy as np
 
@@ -141,7 +141,6 @@ class DualPotentials:
     constant: float
     duals: np.ndarray
     progress: Progress
-    _error: float = np.nan
 
     @property
     def current(self) -> bool:
@@ -151,14 +150,9 @@ class DualPotentials:
     @property
     def error(self) -> float:
         """Bound on what rounding may hide of the score of a path that is as good as the best labeling known."""
-        if isnan(self._error):
-            known = self.progress
-            near = max((abs(x) for x in (known.bound, known.best) if isfinite(x)), default=0.0)
-            error = float(dual_error(known.prepared.tables, self.duals, len(self.unary), known.constant, near))
-            if known.best == -np.inf:  # the bound may still fall far
-                return error
-            self._error = error
-        return self._error
+        known = self.progress
+        near = max((abs(x) for x in (known.bound, known.best) if isfinite(x)), default=0.0)
+        return float(dual_error(known.prepared.tables, self.duals, len(self.unary), known.constant, near))
 
 
 def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = False) -> bool:

@@ -77,7 +77,7 @@ class Gradient(NamedTuple):
     end: np.ndarray
 
 
-@piece
+@kernel
 def score_sequence(first, n, m, packed, weights, scale, ends, in_order, nothing, x):
     """Fill x (n rows of padded width) with label factors exp(score - best score of the row); padding repeats label 0.
 

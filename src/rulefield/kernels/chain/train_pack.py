@@ -7,21 +7,22 @@ from rulefield.kernels.jit import kernel
 
 UNSEEN = np.int32(-1)
 SHARED = np.int32(-2)
+NOWHERE = np.uint32(0xFFFFFFFF)
 LEAST_USES = (2, 1)
 
 
 @kernel
-def place_features(indptr, indices, ptr, shard_tokens, row_from, often, width):
-    """Give every feature with weights an address in the work space; return (address, is_row, n_shared, own_from).
+def place_features(indptr, indices, ptr, shard_tokens, row_from, often, width, home, address):
+    """Give every feature with weights an address in the work space; return (is_row, n_shared, own_from).
 
     Features that occur ``often`` and have at least ``row_from`` labels take a padded row, others one place per label. Rows
     come first, then features that several shards touch, then each shard's own. Within each, those that occur once come last,
     so that others share their cache lines with their like; all by first use, so that a pass over the data walks through
     memory.
+    ``home`` (features,) is scratch full of UNSEEN, ``address`` is filled and full of NOWHERE.
     ``own_from[s]`` is the first place of shard s's own, its last entry the size of the work space.
     """
     n_features = ptr.size - 1
-    home = np.full(n_features, UNSEEN)
     uses = np.zeros(n_features, np.uint32)
     for s in range(shard_tokens.size - 1):
         for k in range(indptr[shard_tokens[s]], indptr[shard_tokens[s + 1]]):
@@ -44,21 +45,21 @@ def place_features(indptr, indices, ptr, shard_tokens, row_from, often, width):
             size[1] += n
         else:
             size[2] += n
-    free = np.array([ZERO, size[0], size[0] + size[1]])
-    address = np.full(n_features, np.uint32(0xFFFFFFFF))
-    own_from = np.full(shard_tokens.size, size[0] + size[1] + size[2])
+    free, own_from = np.zeros(3, np.uint64), np.zeros(shard_tokens.size, np.uint64)
+    free[1], free[2] = size[0], size[0] + size[1]
+    own_from[shard_tokens.size - 1] = size[0] + size[1] + size[2]
     for s in range(shard_tokens.size - 1):
         own_from[s] = free[2]
         for least in LEAST_USES:
             for k in range(indptr[shard_tokens[s]], indptr[shard_tokens[s + 1]]):
                 f = np.uint64(indices[k])
                 n = ptr[f + ONE] - ptr[f]
-                if address[f] != np.uint32(0xFFFFFFFF) or n == ZERO or uses[f] < least:
+                if address[f] != NOWHERE or n == ZERO or uses[f] < least:
                     continue
                 part = 0 if is_row[f] else (1 if home[f] == SHARED else 2)
                 address[f] = free[part]
                 free[part] += np.uint64(width) if is_row[f] else n
-    return address, is_row, size[0] + size[1], own_from
+    return is_row, size[0] + size[1], own_from
 
 
 @kernel
@@ -108,7 +109,7 @@ def fill_entries(
 def pair_positions(ptr, label, address, is_row, position):
     """Set position[p] to the place of weight p in the work space, for features that occur; others keep theirs."""
     for f in range(ptr.size - 1):
-        if address[f] == np.uint32(0xFFFFFFFF):
+        if address[f] == NOWHERE:
             continue
         for p in range(ptr[f], ptr[f + 1]):
             offset = np.uint64(label[p]) if is_row[f] else p - ptr[f]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.kernels.chain.train_rows import EIGHT, ONE, SIXTEEN, TWENTY_FOUR, ZERO, total
-from rulefield.kernels.jit import overload, piece
+from rulefield.kernels.jit import kernel, overload, piece
 from rulefield.kernels.lanes import fill8, fma8, load8, store8
 
 CANCELLED = 1e-4
@@ -146,7 +146,7 @@ def add_entries(n, m, width, alpha, v, weight, ptr, to, out):
                 out[k] += x * v[at + np.uint64(to[k])]
 
 
-@piece
+@kernel
 def add_outer(n, m, width, alpha, v, weight, out):
     """Add weight x sum_{t>0} alpha_{t-1} (outer product) v_t to out, flat, rows padded."""
     for i in range(ZERO, m, TWO):  # two rows at once

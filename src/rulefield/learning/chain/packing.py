@@ -13,7 +13,14 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.kernels.arrays import put_at, take_at
 from rulefield.kernels.chain.train import Packed
-from rulefield.kernels.chain.train_pack import count_entries, fill_entries, pair_positions, place_features
+from rulefield.kernels.chain.train_pack import (
+    NOWHERE,
+    UNSEEN,
+    count_entries,
+    fill_entries,
+    pair_positions,
+    place_features,
+)
 from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import CsrRows, PairTable
@@ -114,14 +121,11 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray, given: np.nd
     """
     indptr, indices, values = rows
     width = padded(table.n_labels)
-    address, is_row, n_shared, own_from = place_features(
-        indptr,
-        indices,
-        table.ptr,
-        shard_tokens,
-        np.uint64(row_threshold(table.n_labels)),
-        np.uint32(OFTEN),
-        np.uint64(width),
+    n_features = len(table.ptr) - 1
+    home, address = np.full(n_features, UNSEEN), np.full(n_features, NOWHERE)
+    row_from = np.uint64(row_threshold(table.n_labels))
+    is_row, n_shared, own_from = place_features(
+        indptr, indices, table.ptr, shard_tokens, row_from, np.uint32(OFTEN), np.uint64(width), home, address
     )
     n_work = int(own_from[-1])
     if n_work >= MOST_PLACES:

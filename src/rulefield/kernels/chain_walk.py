@@ -18,6 +18,7 @@ from rulefield.kernels.lattice.lattice import chain_lattice
 from rulefield.kernels.lattice.rule_tables import fold_local
 from rulefield.kernels.lattice.sums import Ruled, slots_of, sums_ahead, under_rules
 from rulefield.kernels.lattice.walk import (
+    LEAST_MASS,
     LabelWalk,
     lattice_walk,
     log_walk,
@@ -67,7 +68,10 @@ def by_walk(unary, flipped, beta, tables, terms, classes, slots, widths, loss, m
     total = sums_ahead(lattice, ahead)
     walk = lattice_walk(lattice, ahead, total, loss)
     ruled = under_rules(walk, tables, terms, classes, m, slots, widths, loss, most_nodes, False)
-    if ruled.log_mass == -np.inf and ruled.left_out > 0.0 and loss == 0.0:
+    whole = len(walk.label) == len(lattice.label) and len(walk.arc_to) == len(lattice.arc_to)
+    if ruled.log_mass == -np.inf and not whole and loss > 0.0:  # what underflowed has some mass
+        return Ruled(walk, -np.inf, max(ruled.left_out, LEAST_MASS), ruled.full)
+    if ruled.log_mass == -np.inf and not whole:
         walk = log_walk(lattice, ahead, total)
         ruled = under_rules(walk, tables, terms, classes, m, slots, widths, 0.0, most_nodes, True)
     if len(node) and ruled.log_mass > -np.inf:

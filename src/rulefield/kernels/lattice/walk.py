@@ -84,7 +84,7 @@ def lattice_walk(lattice, ahead, log_total, tolerance):
         cut = mass_cut(mass, layer[t], layer[t + 1], tolerance * (t + 1) / (2 * n) - spent)
         for i in range(layer[t], layer[t + 1]):
             if mass[i] <= 0.0 or mass[i] < cut:
-                spent += max(mass[i], LEAST_MASS)
+                spent += mass[i]
                 mass[i] = 0.0
                 continue
             number[i] = kept
@@ -109,9 +109,7 @@ def lattice_walk(lattice, ahead, log_total, tolerance):
             for a in range(arc_ptr[i], arc_ptr[i + 1]):
                 j, here = number[arc_to[a]], mass[i] * share[a]
                 if j < 0 or here <= 0.0 or here < cut:
-                    spent += (
-                        0.0 if j < 0 else max(here, LEAST_MASS)
-                    )  # what leads to a node that was dropped is counted there
+                    spent += 0.0 if j < 0 else here  # what leads to a node that was dropped is counted there
                     continue
                 new_to[arcs], new_mass[arcs] = j, share[a]
                 arcs += 1

@@ -17,6 +17,7 @@ from rulefield.metrics import SPAN_KINDS, SpanPair, span_pairs, text_span_pairs
 from rulefield.report.certainty import Certainty, certainty, check_sequence_model, label_set
 from rulefield.report.effects import RuleEffect, rule_effects
 from rulefield.report.intervals import Interval, drawn, f1_of, interval, precision_of, recall_of, share_of
+from rulefield.rules.finding.observed import fully_labeled
 from rulefield.rules.rule import as_rules
 
 BINS = 10
@@ -198,14 +199,14 @@ def confusion_of(pairs: list[SpanPair]) -> tuple[list[str], np.ndarray]:
     return names, confusion_matrix(gold, predicted, labels=names)
 
 
-def calibration_bins(sure: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[Bin]:
+def calibration_bins(sure: np.ndarray, right: np.ndarray) -> list[Bin]:
     """Group probabilities (n,) of labels into equal parts of [0, 1] with the share (n,) that is right."""
-    place = np.minimum((np.asarray(sure) * bins).astype(int), bins - 1)
+    place = np.minimum((sure * BINS).astype(int), BINS - 1)
     filled = []
-    for k in range(bins):
+    for k in range(BINS):
         inside = place == k
         if inside.any():
-            filled.append(Bin(k / bins, int(inside.sum()), float(sure[inside].mean()), float(right[inside].mean())))
+            filled.append(Bin(k / BINS, int(inside.sum()), float(sure[inside].mean()), float(right[inside].mean())))
     return filled
 
 
@@ -228,10 +229,7 @@ def study(model: Any, X: Any, y: Any, *, rules: Any = None, name: str = "model")
     check_sequence_model(model)
     gold = as_label_sequences(y)
     check_lengths(np.array([len(row) for row in gold]), np.array([len(x) for x in X]))
-    keep = [
-        i for i, row in enumerate(gold) if not any(x is None or isinstance(x, set | frozenset | list) for x in row)
-    ]
-    keep = [i for i in keep if len(gold[i])]
+    keep = [i for i, row in enumerate(gold) if len(row) and fully_labeled(row)]
     if not keep:
         raise InputError("a report needs at least one sequence with tokens whose labels are all known; got none.")
     tokens, known = [X[i] for i in keep], [list(gold[i]) for i in keep]

@@ -114,40 +114,6 @@ def segment_probability(powers, inside, forward, backward, scale, first, last, k
 
 
 @kernel
-def segments_batch(unary, pairwise, offsets, pointer, first, last, kind, level, starts, type_of, total, chance):
-    """Fill the log sums of chains (as in ``viterbi_batch``) and the probabilities of their segments.
-
-    Segments ``pointer[i] : pointer[i + 1]`` belong to chain i; ``first`` and ``last`` count tokens of all chains. The log sum
-    is NaN, and probabilities are not filled, if a chain's scores lie too far apart.
-    """
-    longest, m = 0, unary.shape[1]
-    for i in range(total.size):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    inside, forward, backward = np.empty((longest, m)), np.empty((longest, m)), np.empty((longest, m))
-    scale, reach, ahead = np.empty(longest), np.empty(m), np.empty(m)
-    shared = pairwise.shape[0] == 1
-    tops, powers = exponentials(pairwise)
-    flipped = flip(powers)
-    for i in range(total.size):
-        begin, stop = offsets[i], offsets[i + 1]
-        n = stop - begin
-        total[i] = 0.0
-        if n == 0:
-            continue
-        a, b = (0, 1) if shared else (begin, max(begin, stop - 1))
-        total[i] = scaled_messages(
-            unary[begin:stop], powers[a:b], flipped[a:b], tops[a:b], inside[:n], forward[:n], backward[:n], scale[:n]
-        )
-        if not total[i] > -np.inf:
-            continue
-        for s in range(pointer[i], pointer[i + 1]):
-            chance[s] = segment_probability(
-                powers[a:b], inside[:n], forward[:n], backward[:n], scale[:n], first[s] - begin, last[s] - begin, kind[s],
-                starts[level[s]], type_of[level[s]], reach, ahead,
-            )  # fmt: skip
-
-
-@kernel
 def best_labels(unary, pairwise, alpha, labels):
     """Fill the best labels of a chain; return their score, summed along them."""
     if viterbi(unary, pairwise, alpha, labels) == -np.inf:
@@ -199,27 +165,45 @@ def read_chains(
     """Label chains (as in ``viterbi_batch``), list the segments, and work out probabilities; return the number of segments.
 
     Fills the score of each chain's best labels, the largest magnitude of its scores of a token and a step, and if ``sums``
-    the log sum over all labelings and the probabilities of segments (see :func:`segments_batch`). ``outside`` is
-    a type whose segments are not listed. Needs room for as many segments as there are tokens times levels.
+    the log sum over all labelings and the probabilities of segments; the log sum is NaN, and these are not filled, if a
+    chain's scores lie too far apart. ``outside`` is a type whose segments are not listed. Segments ``pointer[i] :
+    pointer[i + 1]`` belong to chain i; ``first`` and ``last`` count tokens of all chains. Needs room for as many segments
+    as there are tokens times levels.
     """
     longest, m = 0, unary.shape[1]
     for i in range(score.size):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    alpha, labels = np.empty((longest, m)), np.empty(longest, np.int64)
-    open_at = np.empty(type_of.shape[0], np.int64)
+    alpha, labels, open_at = np.empty((longest, m)), np.empty(longest, np.int64), np.empty(type_of.shape[0], np.int64)
+    inside, forward, backward = np.empty((longest, m)), np.empty((longest, m)), np.empty((longest, m))
+    scale, reach, ahead = np.empty(longest), np.empty(m), np.empty(m)
     shared, found, largest_step = pairwise.shape[0] == 1, 0, largest_magnitude(pairwise.ravel())
+    tops, powers = exponentials(pairwise if sums else pairwise[:0])
+    flipped = flip(powers)
     for i in range(score.size):
         begin, stop = offsets[i], offsets[i + 1]
+        n = stop - begin
         pointer[i], score[i], largest[i] = found, 0.0, largest_step
-        if begin == stop:
+        if sums:
+            total[i] = 0.0
+        if n == 0:
             continue
-        steps = pairwise if shared else pairwise[begin : max(begin, stop - 1)]
-        own = labels[: stop - begin]
-        largest[i] += largest_magnitude(unary[begin:stop].ravel())
-        score[i] = best_labels(unary[begin:stop], steps, alpha, own)
+        own, steps = unary[begin:stop], pairwise if shared else pairwise[begin : max(begin, stop - 1)]
+        largest[i] += largest_magnitude(own.ravel())
+        score[i] = best_labels(own, steps, alpha, labels[:n])
         if score[i] > -np.inf:
-            found = list_segments(own, begin, starts, type_of, outside, found, first, last, kind, level, open_at)
+            found = list_segments(
+                labels[:n], begin, starts, type_of, outside, found, first, last, kind, level, open_at
+            )
+        if not sums:
+            continue
+        a, b = (0, 1) if shared else (begin, max(begin, stop - 1))
+        total[i] = scaled_messages(
+            own, powers[a:b], flipped[a:b], tops[a:b], inside[:n], forward[:n], backward[:n], scale[:n]
+        )
+        for s in range(pointer[i], found if total[i] > -np.inf else pointer[i]):
+            chance[s] = segment_probability(
+                powers[a:b], inside[:n], forward[:n], backward[:n], scale[:n], first[s] - begin, last[s] - begin, kind[s],
+                starts[level[s]], type_of[level[s]], reach, ahead,
+            )  # fmt: skip
     pointer[score.size] = found
-    if sums:
-        segments_batch(unary, pairwise, offsets, pointer, first, last, kind, level, starts, type_of, total, chance)
     return found

@@ -26,16 +26,22 @@ ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint6
 
 
 class FactoredSteps(NamedTuple):
-    """Scores of steps: tasks' transitions from ``start`` on (``flipped``: transposed), listed pairs."""
+    """Scores of steps; places and sizes are uint64."""
 
     sizes: np.ndarray
+    """Labels of each task (K,)."""
     start: np.ndarray
+    """Where the transitions of each task begin (K + 1,)."""
     post: np.ndarray
+    """How far apart the labels of each task are among joint states (K,)."""
     E: np.ndarray
+    """exp(transition scores) of all tasks, row-major, one after the other; ``flipped``: transposed."""
     flipped: np.ndarray
     pair_from: np.ndarray
     pair_to: np.ndarray
+    """Listed pairs of joint states (P,)."""
     pair_factor: np.ndarray
+    """Product of E over tasks times (exp(w) - 1), and times exp(w), (2, P)."""
 
 
 class Room(NamedTuple):
@@ -187,25 +193,6 @@ def rescale(alpha, at, S, t, length, tops, inverse, total):
 
 
 @piece
-def steps_of(sizes, E, pair_from, pair_to, pair_factor):
-    """Return where each task's transitions begin and how far apart its labels are among joint states, with all scores."""
-    K = np.uint64(len(sizes))
-    start, post = np.zeros(K + ONE, np.uint64), np.ones(K, np.uint64)
-    for k in range(K):
-        start[k + ONE] = start[k] + sizes[k] * sizes[k]
-    for back in range(ONE, K):
-        k = K - ONE - back
-        post[k] = post[k + ONE] * sizes[k + ONE]
-    flipped = np.empty(len(E))
-    for k in range(K):
-        m = sizes[k]
-        for i in range(m):
-            for j in range(m):
-                flipped[start[k] + j * m + i] = E[start[k] + i * m + j]
-    return FactoredSteps(sizes, start, post, E, flipped, pair_from, pair_to, pair_factor)
-
-
-@piece
 def room_for(steps, S, longest):
     """Return room for the messages of a group of at most ``longest`` tokens."""
     K, row = np.uint64(len(steps.sizes)), S * LANES
@@ -343,7 +330,7 @@ def add_counts(steps, room, lane, w, edges, pairs):
 
 
 @kernel
-def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_factor, node, edges, pairs, totals):
+def joint_sums(psi, offsets, groups, weight, steps, node, edges, pairs, totals):
     """Log partition functions, marginals and expected counts of many sequences.
 
     Parameters
@@ -352,16 +339,12 @@ def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_
     offsets : (n_sequences + 1,) int64
     groups : (n, 8) int64, the sequences that go together, each at least a token long; -1 where there is none
     weight : (n_sequences,) factor of each sequence in ``edges`` and ``pairs``
-    sizes : (K,) labels of each task, uint64
-    E : (sum of m_k ** 2,) exp(transition scores) of all tasks, row-major, one after the other
-    pair_from, pair_to : (P,) uint64, listed pairs of joint states
-    pair_factor : (2, P) product of E over tasks times (exp(w) - 1), and times exp(w)
+    steps : FactoredSteps
     node : (n_tokens, S) receives P(state)
     edges : (sum of m_k ** 2,) receives expected transitions, summed
     pairs : (P,) receives expected listed pairs, summed
     totals : (n_sequences,) log partition functions; NaN: out of range, or all forbidden
     """
-    steps = steps_of(sizes, E, pair_from, pair_to, pair_factor)
     longest = ONE
     for g in range(groups.shape[0]):
         for lane in range(LANES):

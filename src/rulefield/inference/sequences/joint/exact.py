@@ -8,7 +8,7 @@ import numpy as np
 from rulefield.inference.sequences.exact import forward_backward, viterbi_batch
 from rulefield.kernels.joint.best import joint_best_paths, joint_max_marginals
 from rulefield.kernels.joint.open import open_state_sums
-from rulefield.kernels.joint.sums import LANES, joint_sums
+from rulefield.kernels.joint.sums import LANES, FactoredSteps, joint_sums
 from rulefield.problem.joint import JointPotentials
 
 DENSER = 0.15
@@ -43,30 +43,32 @@ def joint_marginals(potentials: JointPotentials, weight: np.ndarray | None = Non
     E = [np.exp(T - top) for T, top in zip(p.transitions, p.tops)]  # every chain pays the shifts once per step
     factor = _move_factors(p)
     psi, offsets = np.ascontiguousarray(p.psi), np.ascontiguousarray(p.offsets, np.int64)
-    ends = np.cumsum([m * m for m in p.sizes])
-    flat_edges = np.zeros(ends[-1])
-    edges = tuple(part.reshape(m, m) for part, m in zip(np.split(flat_edges, ends[:-1]), p.sizes))
+    start = np.cumsum([0, *(m * m for m in p.sizes)])
+    flat_edges = np.zeros(start[-1])
+    edges = tuple(part.reshape(m, m) for part, m in zip(np.split(flat_edges, start[1:-1]), p.sizes))
     sums = JointSums(np.zeros(len(lengths)), np.zeros_like(psi), edges, np.zeros(len(p.move_from)))
     few, rest = _by_open_states(p)
     if not np.isfinite(factor).all():
         sums.log_partition[lengths > 0] = np.nan
         few = rest = few[:0]
     if len(few):
-        steps, between = _dense_steps(p, E, factor[1]), np.zeros((p.n_states, p.n_states))
+        dense, between = _dense_steps(p, E, factor[1]), np.zeros((p.n_states, p.n_states))
         at = offsets.astype(np.uint64), few.astype(np.uint64)
-        open_state_sums(psi, *at, weight, steps, sums.node, between, sums.log_partition)
+        open_state_sums(psi, *at, weight, dense, sums.node, between, sums.log_partition)
         _add_steps(p, between, sums)
     if len(rest):
-        scores = np.array(p.sizes, np.uint64), np.concatenate([e.ravel() for e in E])
+        post = p.n_states // np.cumprod(p.sizes)
+        places = (np.asarray(x, np.uint64) for x in (p.sizes, start, post))
         listed = p.move_from.astype(np.uint64), p.move_to.astype(np.uint64), factor
+        steps = FactoredSteps(*places, _flat(E), _flat(e.T for e in E), *listed)
         counts = sums.node, flat_edges, sums.moves, sums.log_partition
-        joint_sums(psi, offsets, _in_lanes(rest, lengths), weight, *scores, *listed, *counts)
+        joint_sums(psi, offsets, _in_lanes(rest, lengths), weight, steps, *counts)
     sums.log_partition[:] += sum(p.tops) * np.maximum(lengths - 1, 0)
     for i in np.flatnonzero(np.isnan(sums.log_partition)).tolist():
-        dense = forward_backward(p.chain(i), edges=True)
-        sums.log_partition[i], sums.node[offsets[i] : offsets[i + 1]] = dense.log_partition, dense.node
-        if dense.edge is not None and len(dense.edge):
-            _add_steps(p, weight[i] * dense.edge.sum(axis=0), sums)
+        one = forward_backward(p.chain(i), edges=True)
+        sums.log_partition[i], sums.node[offsets[i] : offsets[i + 1]] = one.log_partition, one.node
+        if one.edge is not None and len(one.edge):
+            _add_steps(p, weight[i] * one.edge.sum(axis=0), sums)
     return sums
 
 

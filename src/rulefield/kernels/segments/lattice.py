@@ -139,12 +139,11 @@ def make_layer(here, rows, whole, tail, seen, base, extra, spelling, nodes, coun
 
 @piece
 def join(nodes, i, j, score, arcs, count):
-    """Lead an arc from node i to node j, if there is one: ``score`` and what j scores; return the number of arcs so far."""
-    if j >= 0:
-        arcs.to[count], arcs.score[count] = j, score + nodes.own[j]
-        nodes.reach[j] = max(nodes.reach[j], nodes.reach[i] + arcs.score[count])
-        count += 1
-    return count
+    """Lead an arc from node i to node j: ``score`` and what j scores; return the number of arcs so far."""
+    score += nodes.own[j]
+    arcs.to[count], arcs.score[count] = j, score
+    nodes.reach[j] = max(nodes.reach[j], nodes.reach[i] + score)
+    return count + 1
 
 
 @piece
@@ -153,10 +152,13 @@ def go_on(i, here, rows, whole, tail, seen, nodes, numbers, arcs, count):
     y, kind = nodes.type[i], nodes.kind[i]
     d = kind - INSIDE + 1 if kind >= INSIDE else 1
     if d < rows:
-        count = join(nodes, i, numbers[y, INSIDE + d], 0.0, arcs, count)
-        if seen.enter[here - d, y] + whole[d, y] + seen.leave[here, y] > seen.threshold:
-            for after in range(2):
-                count = join(nodes, i, numbers[y, CLOSES + after], tail[d, y], arcs, count)
+        if numbers[y, INSIDE + d] >= 0:
+            count = join(nodes, i, numbers[y, INSIDE + d], 0.0, arcs, count)
+        ends = seen.enter[here - d, y] + whole[d, y] + seen.leave[here, y] > seen.threshold
+        for after in range(2):
+            j = numbers[y, CLOSES + after]
+            if ends and j >= 0:
+                count = join(nodes, i, j, tail[d, y], arcs, count)
     return count
 
 
@@ -166,13 +168,17 @@ def begin(i, here, pairwise, seen, nodes, numbers, arcs, count):
     y, kind = nodes.type[i], nodes.kind[i]
     following = kind // 2 if kind < OPENS else kind - CLOSES
     for z in range(len(pairwise)):
-        same = 1 if y == z and seen.split == 2 else 0
-        best = nodes.reach[i] + pairwise[y, z]
-        if same == following and best + seen.alone[here, z] > seen.threshold:
+        same, step = 1 if y == z and seen.split == 2 else 0, pairwise[y, z]
+        if step == -np.inf or same != following:
+            continue
+        if nodes.reach[i] + step + seen.alone[here, z] > seen.threshold:
             for after in range(2):
-                count = join(nodes, i, numbers[z, ALONE + same + 2 * after], pairwise[y, z], arcs, count)
-        if same == following and best + seen.longer[here, z] > seen.threshold:
-            count = join(nodes, i, numbers[z, OPENS + same], pairwise[y, z], arcs, count)
+                j = numbers[z, ALONE + same + 2 * after]
+                if j >= 0:
+                    count = join(nodes, i, j, step, arcs, count)
+        j = numbers[z, OPENS + same]
+        if j >= 0 and nodes.reach[i] + step + seen.longer[here, z] > seen.threshold:
+            count = join(nodes, i, j, step, arcs, count)
     return count
 
 
@@ -215,9 +221,10 @@ def segment_lattice(scores, base, extra, spelling, split, enter, leave, alone, l
         layer[here + 1] = count
         if count > limit:
             break
-        for i in range(layer[here - 1] if here > 0 else 0, layer[here]):
-            while drawn + 4 * m + 4 >= len(arcs.to):
-                arcs = Arcs(doubled(arcs.to), doubled(arcs.score))
+        before = layer[here - 1] if here > 0 else 0
+        while drawn + (layer[here] - before) * (3 * m + 3) >= len(arcs.to):
+            arcs = Arcs(doubled(arcs.to), doubled(arcs.score))
+        for i in range(before, layer[here]):
             if nodes.reach[i] > -np.inf:
                 if OPENS <= nodes.kind[i] < CLOSES or nodes.kind[i] >= INSIDE:
                     drawn = go_on(i, here, rows, whole, tail, seen, nodes, numbers, arcs, drawn)

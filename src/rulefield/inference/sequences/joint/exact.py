@@ -58,9 +58,9 @@ def joint_marginals(potentials: JointPotentials, weight: np.ndarray | None = Non
         _add_steps(p, between, sums)
     if len(rest):
         post = p.n_states // np.cumprod(p.sizes)
-        sizes, start, post = (np.asarray(x, np.uint64) for x in (p.sizes, start, post))
+        sizes, begins, apart = (np.asarray(x, np.uint64) for x in (p.sizes, start, post))
         listed = p.move_from.astype(np.uint64), p.move_to.astype(np.uint64), factor
-        steps = FactoredSteps(sizes, start, post, _flat(E), _flat(e.T for e in E), *listed)
+        steps = FactoredSteps(sizes, begins, apart, _flat(E), _flat(e.T for e in E), *listed)
         counts = sums.node, flat_edges, sums.moves, sums.log_partition
         joint_sums(psi, offsets, _in_lanes(rest, lengths), weight, steps, *counts)
     sums.log_partition[:] += sum(p.tops) * np.maximum(lengths - 1, 0)

@@ -112,7 +112,7 @@ WORDS = st.one_of(
 
 @given(WORDS)
 @settings(max_examples=300, deadline=None)
-def test_gates_let_every_class_through(token):
+def test_classes_are_those_of_the_patterns(token):
     assert TokenClasses()(token) == naive_classes(token)
     assert len(shape(token)) == len(token)
 

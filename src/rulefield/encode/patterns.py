@@ -1,7 +1,6 @@
 """Classes of tokens recognized by their characters: numbers, years, initials, addresses of several kinds."""
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
 from string import ascii_letters
@@ -95,37 +94,14 @@ PUNCTUATION: dict[str, str] = {
 _BEFORE, _BEHIND = re.compile(r"[^\w$€£@]*"), re.compile(r"[^\w%€£$]*")
 
 
-# What a class needs to have at all, looked at once per token: most tokens need few of the patterns.
-_HAS_DIGIT, _HAS_SIGN, _LISTED, _MONTH, _CAPITALS = 1, 2, 3, 4, 5
-_GATES = {
-    **dict.fromkeys(("number", "digits", "year", "ordinal", "range", "zip", "doi", "money"), _HAS_DIGIT),
-    **dict.fromkeys(("initials", "hyphenated", "email", "url"), _HAS_SIGN),
-    **dict.fromkeys(("street", "direction", "state", "unit", "box", "place", "legal-form"), _LISTED),
-    **dict.fromkeys(("roman", "initial", "two-capitals", "all-capitals", "camel"), _CAPITALS),
-    "month": _MONTH,
-}
 _DIGIT = re.compile(r"\d")
 _TABLES = (STREETS, STATES, UNITS, BOXES, PLACES, LEGAL_FORMS)
-_LONG_WORDS = frozenset(word for table in _TABLES for word in table.split("|"))
-_SHORT_WORD = 5  # the longest alternative that is no plain word, l.l.c, beside directions
 MONTH_BEGINS = frozenset(MONTHS.split("|"))
 
-LISTED_WORDS = _LONG_WORDS | frozenset(
+LISTED_WORDS = frozenset(word for table in _TABLES for word in table.split("|")) | frozenset(
     "av ave llc n e s w ne nw se sw north south northeast northwest southeast southwest east west po".split()
 )
 """All words of letters alone that a class lists, in lower case."""
-
-
-def _open_gates(core: str) -> tuple[bool, ...]:
-    """Whether each gate lets classes through to their patterns; a gate may be open in vain, never closed in vain."""
-    digit = _DIGIT.search(core) is not None
-    if not core.isascii():  # case of other alphabets is left to the patterns
-        return True, digit, True, True, True, True
-    low = core.lower()
-    listed = len(low) <= _SHORT_WORD or low in _LONG_WORDS or low.startswith(("north", "south"))
-    sign = not core.isalnum()
-    capitals = sign or len(core) < 2 or core[1:] != low[1:]  # a capital that is not the first of several letters
-    return True, digit, sign, listed, low[:3] in MONTH_BEGINS, capitals
 
 
 class TokenClasses:
@@ -138,9 +114,8 @@ class TokenClasses:
     """
 
     def __init__(self, extra: dict[str, str] | None = None):
-        self.inner = [(name, re.compile(pattern), _GATES.get(name, 0)) for name, pattern in TOKEN_CLASSES.items()]
+        self.inner = [(name, re.compile(pattern)) for name, pattern in TOKEN_CLASSES.items()]
         self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
-        self.behind: dict[tuple[bool, ...], list[tuple[str, Callable[[str], object]]]] = {}
         self.memory: dict[str, list[str]] = {}
         self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
 
@@ -157,17 +132,10 @@ class TokenClasses:
 
     def _of(self, token: str) -> list[str]:
         core = without_edges(token, _BEFORE, _BEHIND) or token
-        found = [name for name, matches in self._behind(_open_gates(core)) if matches(core)]
+        found = [name for name, pattern in self.inner if pattern.fullmatch(core)]
         if not (token[:1].isalnum() and token[-1:].isalnum()):  # all of these begin or end with another sign
             found += [name for name, pattern in self.whole if pattern.fullmatch(token)]
         return found + [name for name, pattern in self.extra if pattern.fullmatch(token)]
-
-    def _behind(self, open_: tuple[bool, ...]) -> list[tuple[str, Callable[[str], object]]]:
-        """Classes behind the gates that are open."""
-        found = self.behind.get(open_)
-        if found is None:
-            found = self.behind[open_] = [(name, p.fullmatch) for name, p, gate in self.inner if open_[gate]]
-        return found
 
 
 _CASES = str.maketrans(ascii_letters, "b" * 26 + "B" * 26)

@@ -6,13 +6,13 @@ is cut in two (``"split"``), or the document is refused (``"raise"``).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.encode.schemes import OUTSIDE, SEPARATOR, guess_scheme
 from rulefield.encode.spans import convert, spans
-from rulefield.encode.tokenizers import Place, Tokenizer, Words
+from rulefield.encode.tokenizers import Place, Words
 from rulefield.exceptions import InputError
 
 ON_CUT = ("split", "snap", "raise")
@@ -37,14 +37,17 @@ class Aligned(NamedTuple):
     cuts: list[Cut]
 
 
-def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", on_cut: str = "split") -> Aligned:
+def align(
+    document: Document, tokenizer: Callable[[str], list[Place]], scheme: str | None = "BIO", on_cut: str = "split"
+) -> Aligned:
     """Label the tokens of a document.
 
     Parameters
     ----------
     document : Document
         Spans may nest (labels are then paths, ``B-authors/B-person``) but not cross.
-    tokenizer : Tokenizer
+    tokenizer : callable
+        Returns (start, end) of each token of a text.
     scheme : str or None
         Label scheme; without one, labels are the spans' own (paths of them) and neighbors of one type run together.
     on_cut : {"split", "snap", "raise"}
@@ -153,24 +156,10 @@ def spans_of(labels: Sequence[str], places: Sequence[Place], scheme: str | None 
 def tagged(document: Document, scheme: str | None = "BIO") -> tuple[list[str], list[str] | None]:
     """Return words and labels of a document, by its own tokens or else :class:`Words`; tokens are split at cuts."""
     own = document.tokens
-    tokenizer: Tokenizer = Words() if own is None else _Fixed(own)
-    made = align(document, tokenizer, scheme)
+    made = align(document, Words() if own is None else lambda text: list(own), scheme)
     return [document.text[a:b] for a, b in made.places], made.labels
 
 
 def labels_of_tokens(document: Document) -> list[str] | None:
     """Return BIO labels of the tokens that a document came with; spans that cut one are widened to it."""
-    return align(document, _Fixed(document.tokens or ()), "BIO", "snap").labels
-
-
-class _Fixed:
-    """The tokens that a document came with."""
-
-    def __init__(self, places: Sequence[Place]):
-        self.places = list(places)
-
-    def __call__(self, text: str) -> list[Place]:
-        return list(self.places)
-
-    def to_config(self) -> dict[str, object]:
-        return {"kind": "fixed"}
+    return align(document, lambda text: list(document.tokens or ()), "BIO", "snap").labels

@@ -409,7 +409,7 @@ class Workbench:
     def _labeled(self, item: Item) -> tuple[list[Any], list[str]]:
         """Return the tokens of a text and their labels, split where a field begins or ends inside a token."""
         cut = item.is_cut_here
-        aligned = align(item.labeled, lambda _: item.places, scheme_of(self.model), "split" if cut else "snap")  # type: ignore[arg-type]
+        aligned = align(item.labeled, lambda _: item.places, scheme_of(self.model), "split" if cut else "snap")
         tokens = [item.text[a:b] for a, b in aligned.places] if cut else item.tokens
         return tokens, list(aligned.labels or ())
 

@@ -374,20 +374,20 @@ class GroupNumbers:
 
     def __init__(self, vocabulary: Vocabulary, source: TokenKeys):
         self.vocabulary, self.source = vocabulary, source
-        self._clear(grow=True)
+        self._clear()
 
-    def _clear(self, grow: bool) -> None:
+    def _clear(self) -> None:
         self._table = np.zeros(1 << 12, np.uint64)
         self._stop, self._members = np.zeros(1, np.uint64), np.zeros(0, np.int32)
-        self._names, self._grown = len(self.vocabulary), grow
+        self._names = len(self.vocabulary)
 
     def __len__(self) -> int:
         return len(self._stop) - 1
 
     def encode(self, X: Sequence[Sequence[Any]], grow: bool) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the features of all tokens, and how many each has; unknown features only count with ``grow``."""
-        if self._names != len(self.vocabulary) or (grow and not self._grown) or len(self) > MOST_GROUPS:
-            self._clear(grow)
+        if self._names != len(self.vocabulary) or len(self) > MOST_GROUPS:
+            self._clear()
         keys = self.source.keys(X)
         flat, groups = keys.ravel(), np.empty(keys.size, np.int32)
         position = 0
@@ -410,14 +410,14 @@ class GroupNumbers:
         try:
             made = [self._numbered(new[i : i + PORTION], grow) for i in range(0, len(new), PORTION)]
         except BaseException:
-            self._clear(grow)
+            self._clear()
             raise
         if made:
             members, sizes = (np.concatenate(parts) for parts in zip(*made))
             ends = int(self._stop[-1]) + np.cumsum(sizes)
             self._stop = np.concatenate([self._stop, ends.astype(np.uint64)])
             self._members = np.concatenate([self._members, members])
-            self._names, self._grown = len(self.vocabulary), self._grown and grow
+            self._names = len(self.vocabulary)
 
     def _numbered(self, keys: np.ndarray, grow: bool) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the features of keys that are known, and how many each key has."""

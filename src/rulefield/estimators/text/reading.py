@@ -101,7 +101,7 @@ class Reader:
         if known is None:
             return None
         document = Document(part.texts[i], tuple(as_span(span) for span in known))
-        labels = align(document, lambda _: part.places(i), self.scheme, "snap").labels or []  # type: ignore[arg-type]
+        labels = align(document, lambda _: part.places(i), self.scheme, "snap").labels or []
         return [None if label == "O" else label for label in labels]
 
     def _without_rules(self, part: CutTexts, batch: Batch, asked: Asked) -> Readings | None:

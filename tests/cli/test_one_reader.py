@@ -238,6 +238,7 @@ SAID_BY = {  # the commands of which a module of the command line speaks
     "pages/next": ["next"],
     "pages/serve": ["serve"],
     "pages/app": ["serve"],
+    "pages/calls": ["serve"],
     "pages/items": ["serve"],
     "pages/workbench": ["serve"],
     "texts/converting": ["convert"],

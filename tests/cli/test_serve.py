@@ -12,7 +12,8 @@ import rulefield as rf
 from rulefield import rules as r
 from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages import app, serve, workbench
-from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
+from rulefield.cli.pages.app import LARGEST_BODY, make_app
+from rulefield.cli.pages.calls import POSTS
 from rulefield.cli.pages.items import items_of
 from rulefield.cli.pages.serve import open_workbench
 from rulefield.cli.pages.workbench import Workbench
@@ -227,6 +228,16 @@ def test_the_page_is_valid_and_runs_only_its_own_script(client):
     assert "innerHTML" not in script
     assert "http" not in script
     assert client.get("/workbench.css").text.startswith(".rf")
+
+
+def test_every_call_is_in_the_openapi_document(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    served = {(r.path, m.lower()) for r in client.app.routes for m in r.methods - {"HEAD"}}
+    assert {(path, method) for path, row in paths.items() for method in row} == served
+    bodies = [paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"] for path in POSTS]
+    assert (
+        sum("properties" in body for body in bodies) >= len(bodies) - 1
+    )  # Label Studio sends what it likes to /setup
 
 
 def test_texts_of_a_parser_are_the_data(tmp_path):

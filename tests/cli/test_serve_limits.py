@@ -263,7 +263,7 @@ def test_what_is_quick_waits_for_no_thread(parser, monkeypatch):
     monkeypatch.setattr(bench, "check", lambda rules: go.wait(20))
     with served(bench, workers=WorkThreads(1)) as port:
         waiting = post(port, "/rules/check", {"rules": []})
-        for path in ("/", "/about", "/retrain", "/healthz", "/workbench.js"):
+        for path in ("/", "/about", "/retrain", "/healthz", "/openapi.json", "/workbench.js"):
             begun = time.monotonic()
             assert get(port, path) == 200
             assert time.monotonic() - begun < 2

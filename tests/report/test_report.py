@@ -16,7 +16,7 @@ from rulefield.report.certainty import certainty
 from rulefield.report.effects import rule_effects
 from rulefield.report.intervals import difference, drawn, f1_of, interval
 from rulefield.report.marks import pieces
-from rulefield.report.page import report_page
+from rulefield.report.page import report_page, verdict
 from rulefield.report.study import study
 
 EVIL = "<script>alert(1)</script>"
@@ -141,6 +141,24 @@ def test_page_is_valid_escaped_and_alone(crf, data, tmp_path):
     headings = re.findall(r"<h(\d)", page)
     assert headings[0] == "1"
     assert all(int(b) <= int(a) + 1 for a, b in zip(headings, headings[1:]))
+
+
+def test_the_verdict_counts_what_is_right_confused_and_doubted(crf, data):
+    X, y = data
+    made = study(crf, X[25:], y[25:])
+    wrong = [i for i, (gold, labeling) in enumerate(zip(made.gold, made.labelings)) if gold != labeling.labels]
+    first, *confusions, last = verdict(made)
+    assert first == f"{35 - len(wrong)} of 35 sequences are right from end to end."
+    names, table = made.confusion
+    np.fill_diagonal(table := table.copy(), 0)
+    assert 1 <= len(confusions) <= 2
+    assert confusions[0].startswith(f"{table.max()} ")
+    doubted = [i for i, p in enumerate(made.certainty.whole) if p < 0.5]
+    share = len(set(doubted) & set(wrong)) / len(wrong)
+    assert f"The {len(doubted) / 35:.0%} of sequences" in last
+    assert f"hold {share:.0%} of the wrong ones" in last
+    right = study(crf, X[25:26], [made.labelings[0].labels])
+    assert verdict(right) == ["All 1 sequences are right."]
 
 
 def test_two_models_are_compared_paired(crf, data, tmp_path):

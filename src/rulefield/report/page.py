@@ -12,7 +12,7 @@ from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, write_whole
 from rulefield.report.intervals import difference
 from rulefield.report.marks import hues, pieces, render, word_of
-from rulefield.report.study import Study, chain_of, study
+from rulefield.report.study import NOTHING, Study, chain_of, study
 
 SHOWN = 50
 """Sequences in each list."""
@@ -22,6 +22,8 @@ LEAST_CERTAIN = "by -log probability over the root of the length (else the longe
 MOST_WRONG = "by wrong tokens"
 """How each list is ordered, as the page says it."""
 DOUBTFUL = 0.9
+CONFUSIONS, DOUBTED = 2, 0.5
+"""Kinds of confusion that the verdict names; a labeling less probable than this is doubted."""
 BUDGET = 12_000
 """Tokens shown in one list: a page of long sequences stays under 1 MB by showing fewer of them."""
 
@@ -98,6 +100,7 @@ def report_page(new: Study, old: Study | None = None, *, title: str = "Report", 
         hues=hues(types),
         lists=lists,
         effects=[(effect, [_example(new, *example) for example in effect.examples]) for effect in new.effects],
+        verdict=verdict(new),
         confusion=_confusion(new),
         facts=facts(new),
         written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
@@ -161,6 +164,35 @@ def compared(old: Study, new: Study) -> list[tuple[str, Any, Any, Any]]:
         (name, old.scores[name], new.scores[name], difference(old.counts[name][0], counts, score))
         for name, (counts, score) in new.counts.items()
     ]
+
+
+def verdict(of: Study) -> list[str]:
+    """Say in sentences how many sequences are right, what is confused most, and whether doubt shows where errors are."""
+    n, wrong = len(of.gold), int((~of.whole).sum())
+    if not wrong:
+        return [f"All {n:,} sequences are right."]
+    sentences = [f"{n - wrong:,} of {n:,} sequences are right from end to end."]
+    names, table = of.confusion
+    errors = np.where(np.eye(len(names), dtype=bool), 0, table)
+    for place in np.argsort(-errors, axis=None, kind="stable")[:CONFUSIONS]:
+        row, column = divmod(int(place), len(names))
+        if errors[row, column]:
+            sentences.append(_confused(names[row], names[column], int(errors[row, column]), int(table[row].sum())))
+    return [*sentences, _doubtful(of, wrong)]
+
+
+def _confused(gold: str, found: str, count: int, total: int) -> str:
+    if gold == NOTHING:
+        return f"{count:,} times {found} was found where nothing is."
+    missed = "were missed" if found == NOTHING else f"were taken for {found}"
+    return f"{count:,} of {total:,} {gold} segments {missed}."
+
+
+def _doubtful(of: Study, wrong: int) -> str:
+    """Say which share of the wrong sequences is among those that the model holds to be right with less than one half."""
+    doubted = of.certainty.whole < DOUBTED
+    share, held = doubted.mean(), (doubted & ~of.whole).sum() / wrong
+    return f"The {share:.0%} of sequences with a probability below {DOUBTED} hold {held:.0%} of the wrong ones."
 
 
 def _confusion(of: Study) -> dict[str, Any]:

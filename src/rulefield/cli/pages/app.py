@@ -6,7 +6,6 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable
-from inspect import Parameter, signature
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,28 +16,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 import rulefield
+from rulefield.cli.pages.calls import POSTS, check_names, document
 from rulefield.cli.pages.work_threads import Batches, WorkThreads
 from rulefield.cli.pages.workbench import Workbench, parse_question
 from rulefield.data.limits import is_whole
-from rulefield.exceptions import InputError, RulefieldError, TimeLimitError
+from rulefield.exceptions import RulefieldError, TimeLimitError
 from rulefield.report.marks import render
 
-POSTS = {
-    "/parse": "parse",
-    "/rules/check": "check",
-    "/rules/file": "rules_file",
-    "/rules/keep": "keep",
-    "/rules/save": "save_rules",
-    "/find": "find",
-    "/view": "view",
-    "/effect": "effect",
-    "/next": "next",
-    "/correct": "correct",
-    "/retrain": "retrain",
-    "/predict": "predict_tasks",
-    "/setup": "setup",
-}
-"""The method of the workbench that answers a question; the names in its body are the method's parameters."""
 LARGEST_BODY = 2_000_000
 BODY_SECONDS = 20.0
 SECONDS = 60.0
@@ -80,6 +64,7 @@ def make_app(
         ),
         "/healthz": lambda: _Json({"status": "ok"}),
         "/health": lambda: _Json({"status": "UP", "model_class": "rulefield"}),
+        "/openapi.json": lambda: _Json(document()),
         "/about": lambda: _Json(bench.about()),
         "/retrain": lambda: _Json(bench.training),
     }
@@ -200,7 +185,8 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
         except (ValueError, RecursionError) as error:
             return _sentence(f"the body is not a JSON object of finite numbers ({error}).", 400)
         try:
-            check_names(request.url.path, body)
+            if body:
+                check_names(request.url.path, body)
             return await asyncio.wait_for(work(body), SECONDS)
         except (TimeoutError, TimeLimitError):
             return _sentence(f"no answer within {SECONDS:.0f} s; send fewer texts or fewer rules.", 503)
@@ -208,15 +194,6 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
             return _sentence(str(error), 422)
 
     return endpoint
-
-
-def check_names(path: str, body: dict[str, Any]) -> None:
-    """Refuse what a question does not know: a name that is misspelled would be left out in silence."""
-    parameters = list(signature(getattr(Workbench, POSTS[path])).parameters.values())[1:] if body else []
-    known = [parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
-    unknown = next((name for name in body if name not in known), None)
-    if unknown is not None and len(known) == len(parameters):
-        raise InputError(f"{path} does not know {unknown!r:.40}; it takes {', '.join(known) or 'nothing'}.")
 
 
 def _question(data: bytes) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def test_threads_end_with_the_call():
     assert threading.active_count() == before
 
 
-def test_there_is_no_other_pool_in_the_library():
+def test_there_is_no_other_pool_in_the_library_but_that_of_the_server():
     root = Path(rulefield.__file__).parent
     users = []
     for path in root.rglob("*.py"):
@@ -71,4 +71,4 @@ def test_there_is_no_other_pool_in_the_library():
                 ("concurrent", "joblib", "multip")
             ):
                 users.append(str(path.relative_to(root)))
-    assert users == ["parallel.py"]
+    assert sorted(users) == ["cli/pages/work_threads.py", "parallel.py"]  # questions of clients are no parts of data

@@ -115,9 +115,15 @@ def pair_weights(table: PairTable, weights: np.ndarray, features: np.ndarray, la
     """Return the weights of (feature, label) pairs; 0 for those that have none."""
     if not len(table.label):
         return np.zeros(len(features))
-    keys = np.repeat(np.arange(table.n_features), table.counts) * table.n_labels + table.label
-    place = np.minimum(np.searchsorted(keys, features * table.n_labels + labels), len(keys) - 1)
-    return np.where(keys[place] == features * table.n_labels + labels, weights[place], 0.0)
+    low, stop = (table.ptr[features + k].astype(np.int64) for k in (0, 1))
+    last = len(table.label) - 1
+    high = stop
+    for _ in range(int(table.n_labels).bit_length()):
+        middle = (low + high) // 2
+        below = (middle < high) & (table.label[np.minimum(middle, last)] < labels)
+        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+    place = np.minimum(low, last)
+    return np.where((low < stop) & (table.label[place] == labels), weights[place], 0.0)
 
 
 def feature_differences(

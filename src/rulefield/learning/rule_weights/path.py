@@ -29,8 +29,8 @@ MIN_LOSS, STATE_SHARE = 0.15, 0.3
 """What the log likelihood must fall by, in nats, if a rule is dropped, for it to be kept; and the share of this that each
 doubling of its states adds: sums under rules take time and memory in proportion to states."""
 TAKEN = 2
-"""Rules that are taken for each that may be kept: on held-out citations, the best twenty of forty were worth more than the first
-twenty that were taken."""
+"""Rules that are taken for each that may be kept: on held-out citations, the best twenty of forty were worth more than the
+first twenty that were taken."""
 
 
 @dataclass(frozen=True)

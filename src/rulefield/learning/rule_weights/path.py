@@ -25,7 +25,7 @@ PRICE_SHARE = 0.5
 """Share of its residual price toward which the weight of a found rule is drawn: it was chosen because gold labels keep it."""
 MIN_GAIN = 0.05
 """What a rule must raise the log likelihood of all sequences by, in nats, to be taken."""
-MIN_LOSS, STATE_SHARE = 0.15, 0.3
+MIN_LOSS, STATE_SHARE = 0.15, 0.5
 """What the log likelihood must fall by, in nats, if a rule is dropped, for it to be kept; and the share of this that each
 doubling of its states adds: sums under rules take time and memory in proportion to states."""
 TAKEN = 2

@@ -64,7 +64,9 @@ print(compile_seconds() > 0.0)
 def run_alone(script, folder, **variables):
     env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA")}
     env |= {"PYTHONPATH": str(Path(rulefield.__file__).parents[1]), **variables}
-    (folder / "alone.py").write_text(script)
+    path = folder / "alone.py"
+    if not path.exists() or path.read_text() != script:
+        path.write_text(script)  # numba 0.60 compiles again if only the time of the file differs
     return subprocess.run(
         [sys.executable, "alone.py"], cwd=folder, env=env, capture_output=True, text=True, check=False
     )

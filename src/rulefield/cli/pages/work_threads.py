@@ -115,7 +115,7 @@ class Batches:
                 question.answer.set_result(part)
 
     def _next_batch(self) -> list[_Question]:
-        """Take the questions that come first and want the same; those that nobody waits for any more are dropped."""
+        """Take the questions that come first and want the same; those whose client has gone are dropped."""
         batch: list[_Question] = []
         size = 0
         while self._waiting:

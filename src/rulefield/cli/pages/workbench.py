@@ -316,7 +316,7 @@ class Workbench:
         return known[3]
 
     def next(self, rules: Any = None) -> dict[str, Any]:
-        """Choose the text that a person should label next: among those that nobody corrected."""
+        """Choose the text that a person should label next, among those without corrections."""
         acting = self.acting(rules)
         open_ = [i for i, item in enumerate(self.items) if item.tokens and not item.corrected]
         open_ = [i for i in open_ if self.items[i].gold is None] or open_

@@ -22,7 +22,7 @@ class Box(NamedTuple):
 def page_of(
     place: str, name: str, size: Sequence[float], boxes: Sequence[Box], separators: Sequence[Sequence[float]]
 ) -> Page:
-    """Return a page of a file; what is wrong with it is told with the file's name."""
+    """Return a page of a file; errors name the file."""
     labels = [box.label for box in boxes]
     try:
         return Page(

@@ -68,7 +68,7 @@ def write_corpus(
     features : transformer, optional
         As in :class:`ChainCRF`: it must look at each sequence by itself. It stays with the corpus.
     part_tokens : int, default 150,000
-        A part ends with the sequence that reaches so many tokens, whoever works on it later.
+        A part ends with the sequence that reaches so many tokens; it does not depend on the number of workers.
     """
     if not isinstance(part_tokens, int) or isinstance(part_tokens, bool) or part_tokens < 1:
         raise InputError(f"part_tokens must be a whole number >= 1; got {part_tokens!r}.")

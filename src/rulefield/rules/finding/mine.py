@@ -293,7 +293,7 @@ def mine(X: Iterable[Any] | None, y: Iterable[Sequence[Any]], *, price: str = AU
     ----------
     X, y : tokens and labels
     price : {"auto", "learn", "eq30"}
-        ``.soft("auto")`` or ``.soft("learn")``: whoever fits a ``RuledCRF`` finds the price. "eq30" is the price of
+        ``.soft("auto")`` or ``.soft("learn")``: fitting a ``RuledCRF`` finds the price. "eq30" is the price of
         [Fersini14], which knows nothing of the model: it pays for what the chain knows, once for each rule that says it, and
         makes labels worse on most data.
     **options
